@@ -39,6 +39,7 @@ TERM, COUNT, IS_RESERVED, FIRST_TOKEN = range(4)
 # Flags of a token.
 ENDS_WORD = 1  # it ends with a letter or digit
 JOINS_WORD = 2  # it starts with a letter or digit, without a space
+IS_GAP = 4  # it is the token to separate words if there is no other way, such as a space
 
 
 class TermState(NamedTuple):
@@ -48,6 +49,7 @@ class TermState(NamedTuple):
     width: Tensor  # (batch, beams) number of last tokens that form the start of at least one form
     is_alive: Tensor  # (batch, beams, forms) the last `width` tokens are the start of this form
     accepted: Tensor  # (batch, beams) longest form within the last `width` tokens, or -1
+    is_gap: Tensor  # (batch, beams) the last token does not end with a letter
 
 
 @dataclasses.dataclass(eq=False)
@@ -59,7 +61,8 @@ class RequiredTerms:
             the output must contain the term, 1 if its tokens may occur nowhere else in the output,
             and its tokens, padded with -1. All forms of a term have the same count. A row with
             count 0 is padding.
-        token_flags: int32 (vocabulary,): whether a token ends or joins a word.
+        token_flags: int32 (vocabulary,): whether a token ends or joins a word. If any token joins
+            words, one token must be the gap.
         eos: id of EOS.
     """
 
@@ -80,14 +83,15 @@ class RequiredTerms:
         is_of = ops.logical_and(ops.expand_dims(self.term, 1) == numbers[:, None], is_form[:, None])
         counts = ops.where(is_of, forms[:, None, :, COUNT], 0)  # (batch, terms, forms)
         self.counts = ops.max(counts, axis=2)  # (batch, terms)
-        # A form that joins a word cannot start after every token.
-        joins_word = self._joins_word(ops.maximum(self.tokens[:, :, 0], 0))
-        can_start = ops.logical_and(is_of, ops.logical_not(joins_word)[:, None])
-        lengths = ops.broadcast_to(self.lengths[:, None], ops.shape(is_of))
-        most = ops.max(ops.where(is_of, lengths, 0), axis=2)
-        self.shortest = ops.min(  # (batch, terms)
-            ops.where(can_start, lengths, ops.expand_dims(most, 2)), axis=2
-        )
+        lengths = ops.where(is_of, self.lengths[:, None], NO_LENGTH)
+        joins_word = ops.logical_and(is_form, self._joins_word(self.tokens[:, :, 0]))
+        # A form that joins a word may need a gap before it.
+        lengths = lengths + ops.cast(joins_word, "int32")[:, None]
+        shortest = ops.min(lengths, axis=2)  # (batch, terms)
+        self.shortest = ops.where(shortest < NO_LENGTH, shortest, 0)
+        self.joins_word = joins_word
+        is_gap = ops.cast(self.token_flags >= IS_GAP, "int32")
+        self.gap = ops.where(ops.any(is_gap > 0), ops.cast(ops.argmax(is_gap), "int32"), -1)
         self.total = ops.sum(self.counts * self.shortest, axis=1)  # (batch,), tokens of all terms
 
     def of_sentences(self, rows: Tensor | None) -> Self:
@@ -104,27 +108,29 @@ class RequiredTerms:
             width=ops.zeros((batch_size, beams), dtype="int32"),
             is_alive=ops.zeros((batch_size, beams, num_forms), dtype="bool"),
             accepted=ops.full((batch_size, beams), -1, dtype="int32"),
+            is_gap=ops.ones((batch_size, beams), dtype="bool"),
         )
 
     def next_tokens(self, state: TermState, last: Tensor) -> Tensor:
-        """Return the tokens that meet a term, or a part of it, and EOS.
+        """Return the tokens that meet a term or a part of it, the gap, and EOS.
 
         Args:
             state: the state of the hypotheses.
             last: int32 (batch, beams), their last tokens.
 
         Returns:
-            int32 (batch, beams, 2 * forms + 1), -1 where there is no such token.
+            int32 (batch, beams, 2 * forms + 2), -1 where there is no such token.
         """
         starts = ops.where(self._may_start(state.met, last), self.tokens[:, None, :, 0], -1)
         following = self._token_at(state.width)  # (batch, beams, forms)
         goes_on = ops.logical_and(state.is_alive, ops.expand_dims(state.width, 2) > 0)
         going_on = ops.where(goes_on, following, -1)
         eos = ops.full((*ops.shape(last), 1), self.eos, dtype="int32")
-        tokens = ops.concatenate([going_on, starts, eos], axis=2)
+        gap = ops.broadcast_to(self.gap, ops.shape(eos))
+        tokens = ops.concatenate([going_on, starts, gap, eos], axis=2)
         place = ops.arange(tokens.shape[2], dtype="int32")
         is_same = ops.expand_dims(tokens, 3) == ops.expand_dims(tokens, 2)
-        is_earlier = ops.expand_dims(place, 1) > place  # (2 * forms + 1, 2 * forms + 1)
+        is_earlier = ops.expand_dims(place, 1) > place  # (2 * forms + 2, 2 * forms + 2)
         is_repeated = ops.any(ops.logical_and(is_same, is_earlier), axis=3)
         return ops.where(is_repeated, -1, tokens)
 
@@ -154,7 +160,8 @@ class RequiredTerms:
         goes_on = ops.logical_and(
             is_begun, self._token_at(state.width) == ops.expand_dims(tokens, 2)
         )
-        one = TermState(state.met, state.width + 1, goes_on, accepted)
+        is_gap = ops.logical_not(self._ends_word(tokens))
+        one = TermState(state.met, state.width + 1, goes_on, accepted, is_gap)
         # ... or the longest form so far is met, and the token may start another one.
         numbers = ops.arange(state.met.shape[2], dtype="int32")
         is_met = ops.expand_dims(self._term_of(accepted), 2) == numbers
@@ -163,9 +170,8 @@ class RequiredTerms:
             self._may_start(met, last), self.tokens[:, None, :, 0] == ops.expand_dims(tokens, 2)
         )
         has_started = ops.any(starts, axis=2)
-        other = TermState(
-            met, ops.cast(has_started, "int32"), starts, ops.full(ops.shape(tokens), -1, "int32")
-        )
+        nothing = ops.full(ops.shape(tokens), -1, "int32")
+        other = TermState(met, ops.cast(has_started, "int32"), starts, nothing, is_gap)
         needed, needed_by_other = self.needed(one), self.needed(other)
         can_go_on = ops.any(goes_on, axis=2)
         is_one = ops.logical_and(can_go_on, needed <= needed_by_other)
@@ -261,7 +267,12 @@ class RequiredTerms:
         numbers = ops.arange(self.term.shape[1], dtype="int32")
         is_accepted = ops.expand_dims(state.accepted, 2) == numbers
         accepted = ops.max(ops.where(is_accepted, shortest[:, None], 0), axis=2)
-        return tokens - ops.maximum(ops.maximum(saved, accepted), 0)
+        # The gap before a form that joins a word.
+        is_joining = ops.logical_and(_at(is_open, self.term) > 0, self.joins_word[:, None])
+        is_joining = ops.logical_and(is_joining, (shortest > self.lengths)[:, None])
+        gap = ops.logical_and(state.is_gap, ops.any(is_joining, axis=2))
+        saved = ops.maximum(ops.maximum(saved, accepted), ops.cast(gap, "int32"))
+        return tokens - ops.maximum(saved, 0)
 
     def _has_reserved(self, forms: Tensor) -> Tensor:
         """Return whether any of the forms (batch, candidates, forms) is reserved."""
@@ -285,11 +296,14 @@ class RequiredTerms:
 
     def _is_gap(self, last: Tensor, tokens: Tensor) -> Tensor:
         """Return whether a word ends between two tokens."""
-        ends_word = ops.take(self.token_flags, last, axis=0) % JOINS_WORD == ENDS_WORD
-        return ops.logical_not(ops.logical_and(ends_word, self._joins_word(tokens)))
+        return ops.logical_not(ops.logical_and(self._ends_word(last), self._joins_word(tokens)))
+
+    def _ends_word(self, tokens: Tensor) -> Tensor:
+        return ops.take(self.token_flags, ops.maximum(tokens, 0), axis=0) % 2 == ENDS_WORD
 
     def _joins_word(self, tokens: Tensor) -> Tensor:
-        return ops.take(self.token_flags, tokens, axis=0) >= JOINS_WORD
+        flags = ops.take(self.token_flags, ops.maximum(tokens, 0), axis=0)
+        return flags % IS_GAP >= JOINS_WORD
 
     def _token_at(self, width: Tensor) -> Tensor:
         """Return the token of each form at position `width`, or -1: (batch, candidates, forms)."""
@@ -322,6 +336,11 @@ def array_of_terms(rows: Sequence[Sequence[TermForm]]) -> np.ndarray:
     return array
 
 
+def tokens_needed(forms: Sequence[TermForm]) -> int:
+    """Return at most how many tokens the terms of a sentence need, with gaps between them."""
+    return sum(form.times * (len(form.tokens) + 1) for form in shortest_forms(forms))
+
+
 def shortest_forms(forms: Sequence[TermForm]) -> list[TermForm]:
     """Return the shortest form of each term of a sentence."""
     by_term: dict[int, TermForm] = {}
@@ -332,9 +351,10 @@ def shortest_forms(forms: Sequence[TermForm]) -> list[TermForm]:
     return list(by_term.values())
 
 
+NO_LENGTH = 1 << 20
 COSTLY = 3.0  # natural logarithm; terms that cost less hardly need a bank
 MOST_MISSING = 3  # hypotheses within a term that lack more tokens compete with each other
-SIZES = (4, 6, 8, 12)  # numbers of hypotheses, each of which needs its own graph
+SIZES = (4, 6, 8, 10)  # numbers of hypotheses, each of which needs its own graph
 
 
 def hypotheses_for(terms: Any, beam_size: int) -> int | None:

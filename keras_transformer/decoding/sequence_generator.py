@@ -158,7 +158,7 @@ class SequenceGenerator:
                 EOS. Constraints override prefixes and options; earlier constraints override later
                 constraints.
             num_hypotheses: number of hypotheses in a search with terms, at least the beam size.
-                Defaults to what the terms need, or to 12 in a graph, where their number is unknown.
+                Defaults to what the terms need, or to 10 in a graph, where their number is unknown.
 
         Returns:
             `(ids, scores)`, best first: int32 (batch, num_results, length) without BOS, with EOS,

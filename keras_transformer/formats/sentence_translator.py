@@ -32,6 +32,9 @@ from keras_transformer.text.sentence_encoding import (
     encode_sentences,
     split_sentences,
 )
+from keras_transformer.text.stand_ins import KeptSentence, StandIns
+from keras_transformer.text.variables import NOTHING, find_variables
+from keras_transformer.types import TermForm
 
 Rows = Sequence[Sequence[int]]  # ids without BOS or EOS
 
@@ -93,6 +96,7 @@ class SentenceTranslator(HasSearchOptions):
         progress: bool = False,
         *,
         glossary: Terms | None = None,
+        keep: str = NOTHING,
     ) -> list[str]:
         """Return the best translation of each sentence.
 
@@ -105,6 +109,9 @@ class SentenceTranslator(HasSearchOptions):
                 each source term to its target or its targets, such as inflected forms. For each
                 occurrence of a source term in a sentence, the translation contains one target, as
                 whole words. Only `Translator` supports a glossary.
+            keep: the parts of a sentence that its translation must contain unchanged, exactly once:
+                "auto" for variables such as `{name}` and `%s`, URLs and e-mail addresses; "none";
+                or a regular expression; see `text.find_variables`. Only `Translator` supports it.
 
         Returns:
             The translations in the order of `sentences`; for a single sentence, a string. Each
@@ -118,8 +125,9 @@ class SentenceTranslator(HasSearchOptions):
                 vocabulary cannot write a term.
         """
         if self.long_sentences == "split" and prefixes is None:
-            return self._translate_parts(sentences, progress, glossary)
-        return [best[0] for best, *_ in self._search(sentences, 1, prefixes, progress, glossary)]
+            return self._translate_parts(sentences, progress, glossary, keep)
+        found = self._search(sentences, 1, prefixes, progress, glossary, keep)
+        return [best[0] for best, *_ in found]
 
     __call__ = translate
 
@@ -132,6 +140,7 @@ class SentenceTranslator(HasSearchOptions):
         progress: bool = False,
         *,
         glossary: Terms | None = None,
+        keep: str = NOTHING,
     ) -> list[list[tuple[str, float]]]:
         """Return the n best translations of each sentence with their scores.
 
@@ -140,7 +149,7 @@ class SentenceTranslator(HasSearchOptions):
             n: number of translations per sentence, at most `beam_size`.
             prefixes: as in `translate`.
             progress: whether to show a progress bar on stderr.
-            glossary: as in `translate`; applies to all n translations.
+            glossary, keep: as in `translate`; they apply to all n translations.
 
         Returns:
             A list of `(text, score)` pairs for each sentence, best first. The score is the
@@ -152,7 +161,7 @@ class SentenceTranslator(HasSearchOptions):
         check_positive_int("n", n)
         if n > self.beam_size:
             refuse("n", "be at most the beam size", n, beam_size=self.beam_size)
-        return self._search(sentences, n, prefixes, progress, glossary)
+        return self._search(sentences, n, prefixes, progress, glossary, keep)
 
     def score(
         self,
@@ -257,20 +266,22 @@ class SentenceTranslator(HasSearchOptions):
         return self.search_options.source_limit(self.max_length)
 
     def _translate_parts(
-        self, sentences: Iterable[str], progress: bool, glossary: Terms | None
+        self, sentences: Iterable[str], progress: bool, glossary: Terms | None, keep: str
     ) -> list[str]:
         """Like `translate`, but splits sentences that are too long."""
-        sentences = checked_strings("sentences", sentences)
-        parts = self._split(sentences)
-        rows = list(itertools.chain(*parts))
-        prefix_rows: Rows = [[]] * len(rows)
-        texts: list[str] = []
-        for sentence, its_rows in zip(sentences, parts, strict=True):
+        kept = self._kept(sentences, keep)
+        parts = self._split([each.text for each in kept])
+        rows, texts, of_rows = [], [], []
+        for each, its_rows in zip(kept, parts, strict=True):
             is_split = len(its_rows) > 1
-            texts += self.source_tokenizer.decode(its_rows) if is_split else [sentence]
-        search = self._search_with(texts, glossary)
+            rows += its_rows
+            texts += self.source_tokenizer.decode(its_rows) if is_split else [each.text]
+            of_rows += [each] * len(its_rows)
+        prefix_rows: Rows = [[]] * len(rows)
+        search = self._search_with(texts, rows, glossary, of_rows)
         found = search(rows, prefix_rows, 1, progress)
-        return joined(parts, [best[0] for best, *_ in self._texts(found, prefix_rows)])
+        texts = [best[0] for best, *_ in self._texts(found, prefix_rows, kept=of_rows)]
+        return joined(parts, texts)
 
     def _split(self, sentences: Iterable[str]) -> list[list[list[int]]]:
         """Return the id rows of each sentence's parts. A short sentence has a single part."""
@@ -290,25 +301,54 @@ class SentenceTranslator(HasSearchOptions):
         prefixes: Iterable[str] | None,
         progress: bool,
         glossary: Terms | None,
+        keep: str,
     ) -> list[list[tuple[str, float]]]:
         """Return the n best `(text, score)` pairs for each sentence."""
-        sentences = checked_strings("sentences", sentences)
-        rows, prefix_rows = self._rows(sentences, prefixes)
-        search = self._search_with(sentences, glossary)
-        return self._texts(search(rows, prefix_rows, n, progress), prefix_rows)
+        kept = self._kept(sentences, keep)
+        texts = [each.text for each in kept]
+        rows, prefix_rows = self._rows(texts, prefixes)
+        search = self._search_with(texts, rows, glossary, kept)
+        return self._texts(search(rows, prefix_rows, n, progress), prefix_rows, kept=kept)
 
-    def _search_with(self, sentences: list[str], glossary: Terms | None) -> Callable[..., Any]:
-        """Return the generator's `search` for the terms of the sentences."""
+    def _kept(self, sentences: Iterable[str], keep: str) -> list[KeptSentence]:
+        """Return the sentences with words in place of the parts to keep."""
+        sentences = checked_strings("sentences", sentences)
+        if keep == NOTHING:
+            return [KeptSentence(sentence, [], []) for sentence in sentences]
+        self._check_has_terms("keep")
+        return [self._stand_ins.replace(each, find_variables(each, keep)) for each in sentences]
+
+    def _search_with(
+        self,
+        texts: Sequence[str],
+        rows: Rows,
+        glossary: Terms | None,
+        kept: Sequence[KeptSentence],
+    ) -> Callable[..., Any]:
+        """Return the generator's `search` for the terms and the stand-ins of the rows."""
         search: Callable[..., Any] = self._generator.search
-        if glossary is None:
+        if glossary is None and not any(each.variables for each in kept):
             return search
-        if not self._has_terms:
-            raise UserInputError("`glossary` needs a `Translator`: exports have no terms.")
-        if self.tokenizer.right_to_left:
-            raise UserInputError("`glossary` needs a model that writes from left to right.")
-        terms = glossary_of(glossary)
-        forms = [self._terms.forms(sentence, terms) for sentence in sentences]
+        terms: list[list[TermForm]] = [[] for _ in texts]
+        if glossary is not None:
+            self._check_has_terms("glossary")
+            glossary = glossary_of(glossary)
+            terms = [self._terms.forms(text, glossary) for text in texts]
+        forms = [
+            [*own, *each.forms(row, first_term=1 + max((form.term for form in own), default=-1))]
+            for own, row, each in zip(terms, rows, kept, strict=True)
+        ]
         return functools.partial(search, terms=forms)
+
+    def _check_has_terms(self, name: str) -> None:
+        if not self._has_terms:
+            raise UserInputError(f"`{name}` needs a `Translator`: exports do not support it.")
+        if self.tokenizer.right_to_left:
+            raise UserInputError(f"`{name}` needs a model that writes from left to right.")
+
+    @functools.cached_property
+    def _stand_ins(self) -> StandIns:
+        return StandIns(self.source_tokenizer, self.tokenizer)
 
     @functools.cached_property
     def _terms(self) -> TermEncoder:
@@ -331,11 +371,16 @@ class SentenceTranslator(HasSearchOptions):
         found: Iterator[tuple[int, Iterable[Sequence[int]], list[float]]],
         prefix_rows: Rows,
         num_of_empty: int = 1,
+        kept: Sequence[KeptSentence] = (),
     ) -> list[list[tuple[str, float]]]:
         """Return each sentence's `(text, score)` pairs; an empty sentence yields its prefix."""
         results = [[(text, 0.0)] * num_of_empty for text in self.tokenizer.decode(prefix_rows)]
         for i, ids, scores in found:
-            results[i] = list(zip(self.tokenizer.decode(ids), scores, strict=True))
+            if kept and kept[i].variables:
+                texts = [self._stand_ins.restore(kept[i], row) for row in ids]
+            else:
+                texts = self.tokenizer.decode(ids)
+            results[i] = list(zip(texts, scores, strict=True))
         return results
 
     def _encode_sources(

@@ -25,7 +25,7 @@ from keras_transformer.decoding.required_terms import (
     FIRST_TOKEN,
     array_of_terms,
     hypotheses_of,
-    shortest_forms,
+    tokens_needed,
 )
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError, refuse
@@ -296,7 +296,7 @@ class RowGenerator:
         self, index: int, num_tokens: int, prefix_length: int, forms: Sequence[TermForm]
     ) -> None:
         """Require that the terms of a row fit into its output."""
-        needed = sum(form.times * len(form.tokens) for form in shortest_forms(forms))
+        needed = tokens_needed(forms)
         limit = num_tokens + self._options.extra_length
         if self.max_length is not None:
             limit = min(limit, self.max_length - 1)
@@ -345,6 +345,8 @@ class RowGenerator:
         if terms is not None:  # the tokens of terms become candidates, like those of prefixes
             tokens = np.maximum(terms[:, :, FIRST_TOKEN:], self._tokens.pad)
             tokens = tokens.reshape(len(terms), -1)
+            gap = np.argmax(self._generator.token_flags)
+            tokens = np.pad(tokens, ((0, 0), (0, 1)), constant_values=gap)
             prefix_ids = tokens if prefix_ids is None else np.hstack([prefix_ids, tokens])
         return self._shortlist.candidates(source_ids, prefix_ids, in_few_sizes=self._with_xla)
 

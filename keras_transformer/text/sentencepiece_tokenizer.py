@@ -8,7 +8,7 @@ import io
 import math
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Self, TypeVar, cast
@@ -36,6 +36,7 @@ _LONGEST_LINE_BYTES = 1 << 20
 # Unigram training sums floats per thread. A fixed thread count makes results reproducible.
 _TRAINING_THREADS = 16
 _T = TypeVar("_T")
+_PLACE = "\uf8ff"  # private use: marks the place of another text
 
 
 def train_model(lines: Iterable[str], *, vocab_size: int, **options: Any) -> bytes:
@@ -327,6 +328,29 @@ class SentencePieceTokenizer:
         # The library treats an empty list as one empty sentence.
         return self._processor.decode(rows) if rows else []
 
+    def decode_with(self, ids: Iterable[int], texts: Mapping[int, str]) -> str:
+        """Convert a row of token ids to a sentence with other texts for some tokens.
+
+        Args:
+            ids: the ids of the row.
+            texts: the text for each of these tokens, to the byte, in place of the token's own.
+        """
+        special = self.special_tokens
+        ids = [i for i in map(int, ids) if i not in (special.pad, special.bos, special.eos)]
+        pieces, places = self.pieces(ids), []
+        for place, token in enumerate(ids):
+            if token in texts:
+                space = SPACE if pieces[place].startswith(SPACE) else ""
+                pieces[place] = f"{space}{_PLACE}"
+                places.append(texts[token])
+            else:
+                pieces[place] = pieces[place].replace(_PLACE, "")
+        text = self._processor.decode_pieces(self._ordered(pieces))
+        first, *others = text.replace(SPACE, " ").strip(" ").split(_PLACE)
+        return first + "".join(
+            text + after for text, after in zip(self._ordered(places), others, strict=True)
+        )
+
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Convert ids to pieces, such as `["▁house", "s"]`."""
         if self.vocabulary is not None:
@@ -348,7 +372,7 @@ class SentencePieceTokenizer:
         """Whether token ids are in reverse order, as in some Marian models."""
         return self.vocabulary is not None and self.vocabulary.right_to_left
 
-    def _ordered(self, ids: list[int]) -> list[int]:
+    def _ordered(self, ids: list[_T]) -> list[_T]:
         """Convert ids from text order to model order, or vice versa."""
         return ids[::-1] if self.right_to_left else ids
 

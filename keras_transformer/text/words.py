@@ -1,5 +1,6 @@
 """Where words begin and end in text and in the pieces of a vocabulary."""
 
+import dataclasses
 import functools
 import itertools
 import re
@@ -11,7 +12,7 @@ import numpy as np
 from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_transformer.text.subword_sampler import SPACE
 
-ENDS_WORD, JOINS_WORD = 1, 2  # as in `decoding.RequiredTerms`
+ENDS_WORD, JOINS_WORD, IS_GAP = 1, 2, 4  # as in `decoding.RequiredTerms`
 # Scripts that do not put spaces between words: each character is a word.
 _UNSPACED = (
     "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u2e80-\u2fff\u3005-\u3007"
@@ -45,14 +46,23 @@ def token_flags(tokenizer: SentencePieceTokenizer, vocabulary_size: int) -> np.n
         vocabulary_size: number of the model's logits, at least the tokenizer's vocabulary.
     """
     flags = np.zeros(vocabulary_size, "int32")
-    special = tokenizer.special_tokens
-    for token, piece in enumerate(tokenizer.pieces(range(tokenizer.vocabulary_size))):
-        if token in (special.pad, special.bos, special.eos):
+    special = dataclasses.astuple(tokenizer.special_tokens)
+    pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
+    for token, piece in enumerate(pieces):
+        if token in special:
             continue
         if _BYTE.fullmatch(piece):  # may be a part of a letter
             flags[token] = ENDS_WORD | JOINS_WORD
         elif piece:
             flags[token] = ENDS_WORD * is_letter(piece[-1]) + JOINS_WORD * is_letter(piece[0])
+    gaps = [
+        token
+        for token, piece in enumerate(pieces)
+        if token not in special and flags[token] == 0 and piece
+    ]
+    if not gaps:  # nothing separates words
+        return np.zeros_like(flags)
+    flags[min(gaps, key=lambda token: (pieces[token] != SPACE, token))] = IS_GAP
     return flags
 
 

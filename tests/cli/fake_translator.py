@@ -48,14 +48,14 @@ class FakeTranslator:
             if "LONG" in text:
                 warnings.warn(LongSentenceWarning(name, i, "was too long"), stacklevel=1)
 
-    def translate(self, sentences, prefixes=None):
+    def translate(self, sentences, prefixes=None, **terms):
         self.check("sentences", sentences)
-        self.calls.append(("translate", sentences, prefixes))
+        self.calls.append(("translate", sentences, prefixes, *terms.items()))
         prefixes = [""] * len(sentences) if prefixes is None else prefixes
         return [p + text.upper() for p, text in zip(prefixes, sentences, strict=True)]
 
-    def translate_nbest(self, sentences, n, prefixes=None):
-        self.calls.append(("translate_nbest", sentences, n, prefixes))
+    def translate_nbest(self, sentences, n, prefixes=None, **terms):
+        self.calls.append(("translate_nbest", sentences, n, prefixes, *terms.items()))
         return [[(text.upper(), -0.5), (text, -1.25)][:n] for text in sentences]
 
     def score(self, sources, targets, *, normalize):

@@ -2,7 +2,7 @@
 
 import itertools
 
-ENDS, JOINS = 1, 2
+ENDS, JOINS, IS_GAP = 1, 2, 4
 
 
 class Reader:
@@ -15,11 +15,16 @@ class Reader:
 
     def shortest(self, term):
         own = [form for form in self.forms if form.term == term]
-        free = [len(form.tokens) for form in own if not self.flags[form.tokens[0]] & JOINS]
-        return min(free) if free else max(len(form.tokens) for form in own)
+        return min(len(form.tokens) + self.joins(form) for form in own)
 
-    def needed(self, left, alive, width, accepted):
-        saved = [self.shortest(form.term) - len(form.tokens) + width for form in alive]
+    def joins(self, form):
+        return bool(self.flags[form.tokens[0]] & JOINS)
+
+    def needed(self, left, alive, width, accepted, is_gap):
+        open_forms = [form for form in self.forms if left[form.term] > 0 and self.joins(form)]
+        needs_gap = any(self.shortest(form.term) > len(form.tokens) for form in open_forms)
+        saved = [int(is_gap and needs_gap)]
+        saved += [self.shortest(form.term) - len(form.tokens) + width for form in alive]
         saved += [self.shortest(accepted.term)] if accepted else []
         return sum(n * self.shortest(term) for term, n in left.items()) - max(0, *saved, 0)
 
@@ -33,7 +38,8 @@ class Reader:
         longer = [
             form for form in self.alive if form.tokens[self.width : self.width + 1] == (token,)
         ]
-        going_on = self.left, longer, self.width + 1, self.accepted
+        is_gap_after = not self.flags[token] & ENDS
+        going_on = self.left, longer, self.width + 1, self.accepted, is_gap_after
         left = dict(self.left)
         if self.accepted:
             left[self.accepted.term] -= 1
@@ -42,11 +48,11 @@ class Reader:
             for form in self.forms
             if left[form.term] > 0 and form.tokens[0] == token and is_gap
         ]
-        other = left, starts, int(bool(starts)), None
+        other = left, starts, int(bool(starts)), None, is_gap_after
         if not longer and not self.accepted:
             self.is_broken |= any(form.is_reserved for form in self.alive)
         is_one = longer and self.needed(*going_on) <= self.needed(*other)
-        self.left, self.alive, self.width, self.accepted = going_on if is_one else other
+        self.left, self.alive, self.width, self.accepted, _ = going_on if is_one else other
         self.last = token
 
 

@@ -12,6 +12,7 @@ from tests.decoding.fake_models import EOS, A, B, C, D, HistoryModel, run
 from tests.decoding.numpy_beam_search import without_padding
 from tests.decoding.python_terms import (
     ENDS,
+    IS_GAP,
     JOINS,
     Reader,
     contains,
@@ -22,7 +23,7 @@ TOKENS = SpecialTokens()
 BOS = TOKENS.bos
 NO_FLAGS = np.zeros(7, "int32")
 # A ends a word, and B joins one: "A B" is one word.
-FLAGS = np.array([0, 0, 0, ENDS, ENDS | JOINS, ENDS, 0], "int32")
+FLAGS = np.array([0, 0, 0, ENDS, ENDS | JOINS, ENDS, IS_GAP], "int32")
 CASES = {
     "one token": ([TermForm(0, 1, False, (A,))], NO_FLAGS),
     "twice": ([TermForm(0, 2, False, (A,))], NO_FLAGS),
@@ -110,6 +111,7 @@ def test_terms_are_always_met(seed):
     size = 9
     flags = generator.integers(0, 4, size).astype("int32")
     flags[EOS] = 0
+    flags[size - 1] = IS_GAP
     model = HistoryModel(seed, vocabulary_size=size, sharpness=3.0)
     sentences, limits = [], []
     for _ in range(6):
@@ -117,10 +119,8 @@ def test_terms_are_always_met(seed):
         for term in range(generator.integers(0, 5)):
             count = int(generator.integers(1, 3))
             for _ in range(generator.integers(1, 3)):
-                # Words that nothing joins, as of a tokenizer with spaces.
-                first = int(generator.choice(np.flatnonzero(flags[3:] < JOINS) + 3))
-                others = generator.integers(3, size, generator.integers(0, 3))
-                forms.append(TermForm(term, count, False, (first, *map(int, others))))
+                tokens = generator.integers(3, size - 1, generator.integers(1, 4))
+                forms.append(TermForm(term, count, False, tuple(map(int, tokens))))
         sentences.append(forms)
         reader = Reader(forms, flags, BOS)
         total = sum(n * reader.shortest(term) for term, n in reader.left.items())

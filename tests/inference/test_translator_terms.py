@@ -111,3 +111,35 @@ def test_terms_that_cannot_be_met_are_one_line(translator):
         own.translate(["", WORDS[0]], glossary={WORDS[0]: " ".join(WORDS * 3)})
     with pytest.raises(UserInputError, match="`glossary` must be a `Glossary` or a dict"):
         own.translate([WORDS[0]], glossary=["terms"])
+
+
+def test_variables_are_there_once_and_unchanged(translator):
+    variables = ["{a b}", "%s", "https://x.org/?q=ä#b", "<0xFF>", "{{ ▁ }}"]
+    pattern = "|".join(map(re.escape, variables))
+    lines = [
+        f"{variables[0]} tree {variables[1]}",
+        f"({variables[2]}), house: '{variables[3]}'!",
+        " ".join(variables),
+        "old tree",
+    ]
+    for options in ({}, {"beam_size": 1}, {"ending": "marian"}):
+        own = translator(**options)
+        found = own.translate_nbest(lines, own.beam_size, keep=pattern)
+        for line, n_best in zip(lines, found, strict=True):
+            for text, _ in n_best:
+                assert sorted(re.findall(pattern, text)) == sorted(re.findall(pattern, line)), text
+    assert own.translate(lines[3:], keep=pattern) == own.translate(lines[3:])
+
+
+def test_variables_and_terms_together(translator):
+    glossary = {WORDS[0]: WORDS[1]}
+    (text,) = translator().translate([f"{WORDS[0]} %s"], glossary=glossary, keep="%s")
+    assert text.count("%s") == 1
+    assert is_met(Glossary(glossary), WORDS[0], text.replace("%s", " "))
+
+
+def test_more_variables_than_words_are_one_line(translator):
+    line = " ".join(f"%{number}" for number in range(300))
+    own = translator(max_source_length=2000)
+    with pytest.raises(UserInputError, match="more words to stand for variables.* 300 variables"):
+        own.translate([line], keep=r"%\d+")

@@ -8,7 +8,7 @@ import pytest
 from keras_transformer.errors import UserInputError
 from keras_transformer.text import Glossary, SentencePieceTokenizer
 from keras_transformer.text.glossary import TermEncoder
-from keras_transformer.text.words import ENDS_WORD, JOINS_WORD, forms_of, token_flags
+from keras_transformer.text.words import ENDS_WORD, IS_GAP, JOINS_WORD, forms_of, token_flags
 
 
 def found(glossary, sentence):
@@ -96,7 +96,7 @@ def test_tokens_that_end_and_join_words(tokenizer):
     flags = token_flags(tokenizer, tokenizer.vocabulary_size + 3)
     assert len(flags) == tokenizer.vocabulary_size + 3
     known = {
-        "▁": 0,
+        "▁": IS_GAP,
         "e": ENDS_WORD | JOINS_WORD,
         "▁t": ENDS_WORD,
         ".": 0,

@@ -16,7 +16,6 @@ from keras_transformer.formats.registry import FORMATS, check_export
 from keras_transformer.input_files import read_record
 from keras_transformer.runs.checksums import has_checksums
 from keras_transformer.search_options import TRANSLATION, SearchKeywords, SearchOptions
-from keras_transformer.text.glossary import Glossary
 from keras_transformer.text.sentence_encoding import LONG_SENTENCES, LongSentences
 from keras_transformer.text.text_lines import one_line
 from keras_transformer.toolkit.cli.named_models import (
@@ -29,6 +28,7 @@ from keras_transformer.toolkit.cli.program import flag
 
 if TYPE_CHECKING:
     from keras_transformer.runs.run_directory import RunDirectory
+    from keras_transformer.text import Glossary
 
 PRECISION: Final = "float32"
 
@@ -204,6 +204,12 @@ class LineOptions:
         "ignores the letter case of the source term",
         metavar="FILE",
     )
+    keep: str | None = flag(
+        "parts of each line that its translation must contain unchanged: `auto` for variables such "
+        "as {name} and %%s, URLs and e-mail addresses; `auto,numbers` for numbers too; `none`; or "
+        "a regular expression (default: none)",
+        metavar="WHAT",
+    )
     long_lines: LongSentences = flag(
         "what to do with lines longer than --max-source-length: `refuse` stops with an error, "
         "`cut` drops the rest, `split` translates the line's sentences one by one and joins them "
@@ -262,7 +268,7 @@ class LineTranslator:
 
     options: LineOptions
     translator: Any
-    glossary: Glossary | None = None
+    glossary: "Glossary | None" = None
 
     def answer(self, lines: list[str], first_index: int) -> list[str]:
         """Translate lines and return one output line per input line, or `n_best` lines.
@@ -271,7 +277,9 @@ class LineTranslator:
         """
         options, translator = self.options, self.translator
         sources, *prefixes = _parts_of(lines, options.tab_prefix)
-        terms = {} if self.glossary is None else {"glossary": self.glossary}
+        terms: dict[str, Any] = {} if self.glossary is None else {"glossary": self.glossary}
+        if options.keep is not None:
+            terms["keep"] = options.keep
         found: Iterable[Sequence[tuple[str, float]]]
         with self._advising():
             if options.sampling is not None:
@@ -326,8 +334,11 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
         source_language=options.source_language,
         shortlist=options.shortlist,
     )
-    glossary = None if options.glossary is None else Glossary.load(options.glossary)
-    return LineTranslator(options, translator, glossary)
+    if options.glossary is None:
+        return LineTranslator(options, translator)
+    from keras_transformer.text import Glossary
+
+    return LineTranslator(options, translator, Glossary.load(options.glossary))
 
 
 def _parts_of(lines: list[str], tab_prefix: bool) -> list[list[str]]:

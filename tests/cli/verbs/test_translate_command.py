@@ -215,10 +215,10 @@ class TestFiles:
         """Ctrl-C in the second piece of `a b c d e`."""
         (path / "in.txt").write_text("a\nb\nc\nd\ne\n")
 
-        def translate(self, sentences, prefixes=None, real=FakeTranslator.translate):
+        def translate(self, sentences, prefixes=None, real=FakeTranslator.translate, **terms):
             if "c" in sentences:
                 raise KeyboardInterrupt
-            return real(self, sentences, prefixes)
+            return real(self, sentences, prefixes, **terms)
 
         with monkeypatch.context() as patch:
             patch.setattr(FakeTranslator, "translate", translate)
@@ -243,6 +243,14 @@ class TestFiles:
         self.interrupt(command, tmp_path, monkeypatch)
         assert self.translate(command, tmp_path, "--batch-size=3")[0] == 0
         assert [call[1] for call in FakeTranslator.calls] == [["c", "d", "e"]]
+
+    def test_another_glossary_does_not_go_on(self, command, tmp_path, monkeypatch):
+        terms = tmp_path / "terms.tsv"
+        terms.write_text("a\tx\n")
+        self.interrupt(command, tmp_path, monkeypatch, f"--glossary={terms}")
+        terms.write_text("a\ty\n")
+        said = refusal(self.translate(command, tmp_path, f"--glossary={terms}"))
+        assert "was made with a different `glossary_digest`" in said
 
     def test_other_settings_do_not_go_on(self, command, tmp_path, monkeypatch):
         self.interrupt(command, tmp_path, monkeypatch)
@@ -306,3 +314,17 @@ class TestFiles:
             said = refusal(self.translate(command, tmp_path))
             assert "is damaged: " in said
             assert " Remove .partial-out.txt and .partial-out.txt.json to start over." in said
+
+
+def test_a_glossary_and_what_to_keep_reach_the_translator(command, tmp_path):
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("house\tHaus\n")
+    flags = [f"--glossary={terms}", "--keep=auto,numbers"]
+    assert command("translate", "run", *flags, stdin=b"a house\n") == (0, b"A HOUSE\n", b"")
+    (_, _, _, (name, glossary), keep) = FakeTranslator.calls[0]
+    assert (name, keep) == ("glossary", ("keep", "auto,numbers"))
+    assert [targets for *_, targets in glossary.find("a house")] == [("Haus",)]
+    for flag in flags:
+        said = refusal(command("translate", "run", flag, "--sample"))
+        name = flag.partition("=")[0]
+        assert said == f"error: `{name}` has no effect with `--sample`, which does not search.\n"

@@ -95,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
     add_flags(parser, LineOptions, "engine")
     add_search_arguments(parser, *options_for("translate"))
-    add_flags(parser, LineOptions, "shortlist", "n_best", "tab_prefix", "glossary")
+    add_flags(parser, LineOptions, "shortlist", "n_best", "tab_prefix", "glossary", "keep")
     long_lines = parser.add_argument_group("long lines")
     add_flags(long_lines, LineOptions, "long_lines", "source_language")
     sampling = parser.add_argument_group("sampling")
@@ -186,7 +186,7 @@ def _check_search(options: LineOptions, sampling: Mapping[str, Any]) -> None:
     """Check the search and sampling flags. `sampling` contains the given sampling flags."""
     if options.sampling is not None:
         reason = "has no effect with `--sample`, which does not search"
-        _refuse(options.settings(), (*SEARCH, "shortlist", "glossary"), reason)
+        _refuse(options.settings(), (*SEARCH, "shortlist", "glossary", "keep"), reason)
         return
     _refuse(sampling, sampling, "needs `--sample`")
     if options.n_best is not None:
