@@ -33,7 +33,7 @@ from keras_transformer.text.sentence_encoding import (
     split_sentences,
 )
 from keras_transformer.text.stand_ins import KeptSentence, StandIns
-from keras_transformer.text.variables import NOTHING, find_variables
+from keras_transformer.text.variables import NONE, find_variables
 from keras_transformer.types import TermForm
 
 Rows = Sequence[Sequence[int]]  # ids without BOS or EOS
@@ -96,7 +96,7 @@ class SentenceTranslator(HasSearchOptions):
         progress: bool = False,
         *,
         glossary: Terms | None = None,
-        keep: str = NOTHING,
+        keep: str = NONE,
     ) -> list[str]:
         """Return the best translation of each sentence.
 
@@ -111,7 +111,8 @@ class SentenceTranslator(HasSearchOptions):
                 whole words. Only `Translator` supports a glossary.
             keep: the parts of a sentence that its translation must contain unchanged, exactly once:
                 "auto" for variables such as `{name}` and `%s`, URLs and e-mail addresses; "none";
-                or a regular expression; see `text.find_variables`. Only `Translator` supports it.
+                or a regular expression; see `text.variables.find_variables`. Only `Translator`
+                supports it.
 
         Returns:
             The translations in the order of `sentences`; for a single sentence, a string. Each
@@ -140,7 +141,7 @@ class SentenceTranslator(HasSearchOptions):
         progress: bool = False,
         *,
         glossary: Terms | None = None,
-        keep: str = NOTHING,
+        keep: str = NONE,
     ) -> list[list[tuple[str, float]]]:
         """Return the n best translations of each sentence with their scores.
 
@@ -313,7 +314,7 @@ class SentenceTranslator(HasSearchOptions):
     def _kept(self, sentences: Iterable[str], keep: str) -> list[KeptSentence]:
         """Return the sentences with words in place of the parts to keep."""
         sentences = checked_strings("sentences", sentences)
-        if keep == NOTHING:
+        if keep == NONE:
             return [KeptSentence(sentence, [], []) for sentence in sentences]
         self._check_has_terms("keep")
         return [self._stand_ins.replace(each, find_variables(each, keep)) for each in sentences]

@@ -206,7 +206,7 @@ class LineOptions:
     )
     keep: str | None = flag(
         "parts of each line that its translation must contain unchanged: `auto` for variables such "
-        "as {name} and %%s, URLs and e-mail addresses; `auto,numbers` for numbers too; `none`; or "
+        "as {name} and %%s, URLs and e-mail addresses; `numbers` for numbers too; `none`; or "
         "a regular expression (default: none)",
         metavar="WHAT",
     )

@@ -319,10 +319,10 @@ class TestFiles:
 def test_a_glossary_and_what_to_keep_reach_the_translator(command, tmp_path):
     terms = tmp_path / "terms.tsv"
     terms.write_text("house\tHaus\n")
-    flags = [f"--glossary={terms}", "--keep=auto,numbers"]
+    flags = [f"--glossary={terms}", "--keep=numbers"]
     assert command("translate", "run", *flags, stdin=b"a house\n") == (0, b"A HOUSE\n", b"")
     (_, _, _, (name, glossary), keep) = FakeTranslator.calls[0]
-    assert (name, keep) == ("glossary", ("keep", "auto,numbers"))
+    assert (name, keep) == ("glossary", ("keep", "numbers"))
     assert [targets for *_, targets in glossary.find("a house")] == [("Haus",)]
     for flag in flags:
         said = refusal(command("translate", "run", flag, "--sample"))
