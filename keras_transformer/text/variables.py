@@ -1,0 +1,208 @@
+"""Find the parts of text that translations must not change: addresses and placeholders."""
+
+import functools
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from keras_transformer.errors import UserInputError, refuse
+from keras_transformer.text.words import is_letter
+
+NONE, AUTO, NUMBERS = "none", "auto", "numbers"
+KEEP = (NONE, AUTO, NUMBERS)
+
+# Scanning hostile text takes linear time: `*+` and `++` never give back a character, a pattern
+# that starts with a long run of characters starts only at the beginning of the run, and other
+# repetitions have a limit.
+_URL = re.compile(
+    r"""(?<![A-Za-z0-9+])[A-Za-z0-9][A-Za-z0-9+.-]{1,30}://[^\s<>"|\\^`]*+
+    | (?<![A-Za-z0-9+])(?i:mailto):(?=\S)[^\s<>"|\\^`]*+
+    | (?<![\w.@/-])(?i:www)\d?\.(?=\w)[^\s<>"|\\^`]*+""",
+    re.VERBOSE,
+)
+_EMAIL = re.compile(r"(?<![\w.%+{}-])[\w.%+{}-]++@(?:[\w-]{1,63}\.){1,8}\w{2,63}")
+_ENTITY = re.compile(r"&(?:[A-Za-z][\w.-]{1,40}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});", re.ASCII)
+_BRACES = re.compile(
+    r"""[$#%]?\{\{\{[^{}]*+\}\}\}            # {{{mustache}}}
+    | [$#%]?\{\{[^{}]*+\}\}                  # {{ mustache }}, also ${{ x }}
+    | [$#%]\{[^{}]*+\}                       # ${shell}, #{Ruby}, %{Ruby}
+    | \{%[^{}]*+\}                           # {% Jinja %}
+    | \{[^\s{}]*+\}                          # {name}, {}, {0:N2}, {count:,d}
+    | \{[^\s{},:!]*+(?:,\s*-?\d{1,4})?       # {0, 10:N2}, {time:%H:%M Uhr}, {x:{width}}
+      (?:[:!](?=\S|\s[<>=^])[^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)?\}
+    | \{\s*+[^\s{},]++\s*+,\s*+              # {day, date, short} of ICU
+      (?:number|date|time|spellout|ordinal|duration|list)\s*+(?:,[^{}]*+)?\}""",
+    re.VERBOSE,
+)
+# The beginning of an ICU argument that contains text, such as "{count, plural,".
+_ICU_CHOICE = re.compile(r"\{\s*+[^\s{},#']++\s*+,\s*+(?:plural|selectordinal|select|choice)\s*+,")
+_BRACE = re.compile(r"[{}]")
+# "100% sure", "99%-ige", "100%ig" and "%age" are no directives. As in gettext, a space after `%`
+# is unlikely to be a flag; directives with `-` or a space need a width or a number's conversion.
+_NO_LETTER = r"(?![^\W\d_])"
+_SIZE = r"(?:hh?|ll?|[qjztL])?"
+_WIDTH = r"(?:\*|\d{1,4})"
+_PRECISION = r"(?:\.(?:\*(?:\d{1,2}\$)?|\d{1,4}))?"
+_CONVERSION = r"[diouxXeEfFgGaAcCsSpnmr@]"
+_PERCENT = re.compile(
+    rf"""%%
+    | (?<!\d)%[A-Za-z_][\w.]++%(?![\w%(<{{$@*#]|[.-]\d)                     # %name% of Symfony
+    | %\([^()%]{{1,100}}\)[-+\ #0]*{_WIDTH}?{_PRECISION}{_SIZE}{_CONVERSION}  # %(name)s
+    | (?<!\d)%<\w{{1,60}}>[-+0]*\d*{_PRECISION}{_CONVERSION}{_NO_LETTER}      # %<name>s of Ruby
+    | %[-+\ #0'\d.*]{{0,20}}<PRI\w{{1,20}}>                                   # %<PRIu64>
+    | %\d{{1,2}}\$[-+\ \#0'I]*(?:{_WIDTH}(?:\d{{0,2}}\$)?)?{_PRECISION}{_SIZE}{_CONVERSION}  # %1$s
+    | %[+\#0']*{_WIDTH}?{_PRECISION}{_SIZE}{_CONVERSION}{_NO_LETTER}
+    | (?<!\d)%[+\#0]*{_WIDTH}?{_PRECISION}{_SIZE}[sdufxX@]                   # %sbytes, %dpx
+    | (?<!\d)(?<!\d\s)%[-+\ \#0']+{_WIDTH}{_PRECISION}{_SIZE}{_CONVERSION}{_NO_LETTER}
+    | (?<!\d)(?<!\d\s)%\ [df](?!'){_NO_LETTER}
+    | (?<!\d)%[-_^EO]?[A-Za-z]{_NO_LETTER}                                   # %Y-%m-%d
+    | (?<!\d)%[1-9]\d?%(?![\w%(<{{])                                         # %1% of Boost
+    | (?<!\d)(?:%L?[1-9]\d?(?!\d|[.,]\d))++                                  # %1 of Qt
+    """,
+    re.VERBOSE,
+)
+_SEPARATOR = r"[.,:/'\u2019\u066b\u066c\u00a0\u202f-]"
+_NUMBER = re.compile(
+    rf"(?:(?<![\w)\]])[-+\u2212])?(?<!\d)(?<!\d{_SEPARATOR})"
+    rf"\d++(?:{_SEPARATOR}\d++)*+(?:[\u00a0\u202f]?[%\u2030])?"
+)
+_CLOSING = {")": "(", "]": "[", "}": "{"}
+_AFTER_URL = ".,;:!?'*([{"  # punctuation of the sentence
+
+
+class Variable(NamedTuple):
+    """A part of a text that translations must not change, `text[start:end]`."""
+
+    start: int
+    end: int
+
+
+def find_variables(
+    text: str, keep: str = AUTO, fixed: Iterable[tuple[int, int]] = ()
+) -> list[Variable]:
+    """Return the parts of a text that translations must not change, from left to right.
+
+    Variables do not overlap: those that overlap or touch are one variable. A variable that touches
+    letters or digits includes them, so the characters around a variable are not part of a word.
+
+    Args:
+        text: any text.
+        keep: one of these:
+
+            - `"auto"`: URLs, e-mail addresses, character entities such as `&nbsp;`, and
+              placeholders: `{name}`, `{{ name }}`, `${name}`, `%{name}`, `%s`, `%(name)s`,
+              `%1$s`, `%@`, `%name%`, `%1`, `{day, date, short}`, and arguments such as
+              `{count, plural, one {...} other {...}}`. To translate the text inside these
+              arguments, use `IcuMessage`.
+            - `"numbers"`: also numbers such as `1,234.50`, `12:30` and `50%`, although other
+              languages may write them differently. Numbers that touch letters, such as `3rd`,
+              are not included.
+            - `"none"`: no part of the text.
+            - a regular expression in Python's syntax: only what it matches. Some expressions take
+              exponential time on some texts, so do not use expressions from untrusted sources.
+        fixed: the start and end of other parts that must not change.
+
+    Raises:
+        UserInputError: `keep` is not a valid regular expression, or it matches an empty string.
+
+    Example:
+        >>> find_variables("Delete %d files from {folder}?")
+        [Variable(start=7, end=9), Variable(start=21, end=29)]
+    """
+    spans = [*fixed, *_spans(text, check_keep(keep))]
+    found: list[Variable] = []
+    for start, end in sorted(spans):
+        last = found[-1].end if found else 0
+        while start > last and is_letter(text[start - 1]):
+            start -= 1
+        if found and start <= last:
+            start, end = found.pop().start, max(end, last)
+        while end < len(text) and is_letter(text[end]):
+            end += 1
+        found.append(Variable(start, end))
+    return found
+
+
+def check_keep(keep: str) -> str:
+    """Return `keep`, which must be one of `KEEP` or a regular expression.
+
+    Raises:
+        UserInputError: it is not a valid regular expression, or it matches an empty string.
+    """
+    if not isinstance(keep, str):
+        refuse("keep", f"be {', '.join(KEEP)} or a regular expression", keep)
+    if keep not in KEEP:
+        for text in ("", " a1-A_.\n"):
+            list(_matches(text, keep))
+    return keep
+
+
+def has_icu_choice(text: str) -> bool:
+    """Return whether a text seems to contain a plural or select argument of ICU."""
+    return _ICU_CHOICE.search(text) is not None
+
+
+@functools.cache
+def _expression(keep: str) -> re.Pattern[str]:
+    try:
+        return re.compile(keep)
+    except (re.error, OverflowError, RecursionError, ValueError) as error:
+        raise UserInputError(
+            f"`keep` must be {', '.join(KEEP)} or a regular expression ({error}). "
+            f"Received: keep={keep[:300]!r}"
+        ) from error
+
+
+def _matches(text: str, keep: str) -> Iterator[tuple[int, int]]:
+    """Yield the matches of the user's regular expression."""
+    for match in _expression(keep).finditer(text):
+        if not match.group():
+            refuse("keep", "not match an empty string", keep)
+        yield match.span()
+
+
+def _spans(text: str, keep: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of variables, which may overlap, in any order."""
+    if keep == NONE:
+        return
+    if keep not in KEEP:
+        yield from _matches(text, keep)
+        return
+    for match in _URL.finditer(text):
+        yield match.start(), match.start() + _url_length(match.group())
+    for pattern in (_EMAIL, _ENTITY, _BRACES, _PERCENT):
+        yield from (match.span() for match in pattern.finditer(text))
+    if has_icu_choice(text):
+        yield from _brace_groups(text)
+    if keep == NUMBERS:
+        for start, end in (match.span() for match in _NUMBER.finditer(text)):
+            neighbors = text[max(start - 1, 0) : start] + text[end : end + 1]
+            if not any(map(is_letter, neighbors)):
+                yield start, end
+
+
+def _url_length(url: str) -> int:
+    """Return the length of a URL without the text that follows it."""
+    opened = dict.fromkeys(_CLOSING.values(), 0)
+    end = len(url)
+    for place, character in enumerate(url):
+        opened[character] = opened.get(character, 0) + 1
+        if character in _CLOSING:
+            opened[_CLOSING[character]] -= 1
+        if opened.get(_CLOSING.get(character, ""), 0) < 0 or not (
+            character.isascii() or is_letter(character)
+        ):
+            end = place
+            break
+    scheme = url.find("://") + 3  # all of "http://," except for the comma
+    return max(scheme, len(url[:end].rstrip(_AFTER_URL)))
+
+
+def _brace_groups(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each `{` with its `}`."""
+    starts = []
+    for match in _BRACE.finditer(text):
+        if match.group() == "{":
+            starts.append(match.start())
+        elif starts:
+            yield starts.pop(), match.end()
