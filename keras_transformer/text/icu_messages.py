@@ -4,13 +4,28 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from keras_transformer.errors import refuse
-from keras_transformer.installation import requiring
-from keras_transformer.text.variables import AUTO, Variable, find_variables, has_icu_choice
+from keras_transformer.text.variables import AUTO, Variable, find_variables
 
 MOST_TEXTS = 32  # of a message that is expanded to whole sentences
+MOST_LEVELS = 32  # of nested arguments
+_NAME = r"([^\s{},#']++)\s*+"
+_CHOICE = re.compile(
+    rf"\{{\s*+{_NAME},\s*+(plural|selectordinal|select)\s*+,\s*+"
+    r"(?:offset:\s*+(-?\d{1,9})\s++)?"
+)
+_OPTION = re.compile(rf"{_NAME}\{{")
+_END = re.compile(r"\}\s*+")
+_ARGUMENT = re.compile(rf"\{{\s*+{_NAME}(?:,\s*+{_NAME}(?:,[^{{}}]*+)?)?\}}")
+# Literal text: without quotes, and in quotes. An apostrophe before another character is literal.
+_LITERAL = {
+    counts: re.compile(
+        rf"((?:[^'{special}]|''|'(?![{special}']))++)|'([{special}](?:[^']|'')*+)(?:'|\Z)"
+    )
+    for counts, special in ((False, "{}"), (True, "{}#"))
+}
 # Characters of literal text that need quotes. "{name}" in quotes is code, so it is one part.
 _SYNTAX = re.compile(r"(\{[^{}'\s]*\}|[{}]+|#+)")
 # A part of a shown text that may be an argument, `#` or quoted.
@@ -43,11 +58,7 @@ class IcuMessage:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Return a message, or None for text without plural and select arguments or with errors.
-
-        Raises:
-            UserInputError: the text contains these arguments, but pyicumessageformat is missing.
-        """
+        """Return a message, or None for other text, which includes messages with wrong syntax."""
         nodes = _parsed(text)
         choices = sum(1 for _ in _choices(nodes))
         if not choices:
@@ -125,8 +136,12 @@ class IcuMessage:
         return "".join([*parts, _quoted("".join(literal), tree.counts, self._doubled)])
 
 
+class _NoMessage(Exception):
+    """The syntax is wrong."""
+
+
 class _CannotExpand(Exception):
-    pass
+    """The message cannot be written in the wanted form."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -218,35 +233,52 @@ def _leaves(tree: _Tree) -> Iterator[_Leaf]:
 
 def _parsed(text: str) -> list[_Node]:
     """Return the parts of a message; nothing for text that is not a message."""
-    if not has_icu_choice(text):
-        return []
-    with requiring("icu", "ICU messages need pyicumessageformat"):
-        from pyicumessageformat import Parser
-    tokens: list[dict[str, Any]] = []
     try:
-        nodes = _nodes(Parser({"include_indices": True}).parse(text, tokens), text, None)
-    except (SyntaxError, ValueError):  # ValueError: an offset is not a number
+        nodes, end = _message(text, 0, None, MOST_LEVELS)
+    except _NoMessage:
         return []
-    selectors = sum(token["type"] == "selector" for token in tokens)
-    # The parser replaces the first of two branches with the same selector.
-    return nodes if selectors == sum(len(each.options) for each in _choices(nodes)) else []
+    return nodes if end == len(text) else []
 
 
-def _nodes(parsed: list[Any], text: str, parent: _Choice | None) -> list[_Node]:
+def _message(text: str, place: int, parent: _Choice | None, levels: int) -> tuple[list[_Node], int]:
+    """Return the parts from a place to the end or the next `}`, and the place after them."""
     nodes: list[_Node] = []
-    for each in parsed:
-        if isinstance(each, str):
-            nodes.append(each)
-        elif "options" in each:
-            choice = _Choice(each["name"], each["type"], each.get("offset", 0), {})
-            for selector, option in each["options"].items():
-                choice.options[selector] = _nodes(option, text, choice)
+    literal = _LITERAL[parent is not None and parent.counts]
+    while place < len(text) and text[place] != "}":
+        if match := literal.match(text, place):
+            nodes.append((match[1] or match[2]).replace("''", "'"))
+        elif match := _CHOICE.match(text, place):
+            choice, place = _choice(text, match, levels)
             nodes.append(choice)
-        elif parent is not None and "hash" in each:
+            continue
+        elif match := _ARGUMENT.match(text, place):
+            nodes.append(_Argument(match.group()))
+        elif parent is not None and text[place] == "#":
             nodes.append(_Number(parent))
+            place += 1
+            continue
         else:
-            nodes.append(_Argument(text[each["start"] : each["end"]]))
-    return nodes
+            raise _NoMessage
+        place = match.end()
+    return nodes, place
+
+
+def _choice(text: str, head: re.Match[str], levels: int) -> tuple[_Choice, int]:
+    """Return the argument that starts with a match of `_CHOICE`, and the place after it."""
+    if not levels:
+        raise _NoMessage
+    choice = _Choice(head[1], head[2], int(head[3] or 0), {})
+    place = head.end()
+    while option := _OPTION.match(text, place):
+        nodes, place = _message(text, option.end(), choice, levels - 1)
+        end = _END.match(text, place)
+        if option[1] in choice.options or not end:
+            raise _NoMessage
+        choice.options[option[1]] = nodes
+        place = end.end()
+    if "other" not in choice.options or not text.startswith("}", place):
+        raise _NoMessage
+    return choice, place + 1
 
 
 def _choices(nodes: list[_Node]) -> Iterator[_Choice]:
@@ -365,7 +397,11 @@ def _source(node: _Node, parent: _Choice | None) -> str:
 
 def _quoted(text: str, counts: bool, doubled: bool) -> str:
     """Return literal text in the syntax of messages."""
-    special = "{}#" if counts else "{}"
-    apostrophe = "'" if doubled else rf"(?<=[{special}'])'|'(?=[{special}']|\Z)"
-    text = re.sub(apostrophe, "''", text)
-    return re.sub(rf"\{{[^{{}}'\s]*\}}|[{special}]+", r"'\g<0>'", text)
+    syntax = rf"\{{[^{{}}'\s]*\}}|[{'{}#' if counts else '{}'}]"
+    plain = "'+" if doubled else r"''+|'\Z"
+
+    def quote(match: re.Match[str]) -> str:
+        escaped = match[0].replace("'", "''")
+        return f"'{escaped}'" if match[1] else escaped
+
+    return re.sub(rf"'*+({syntax})(?:{syntax}|')*|{plain}", quote, text)

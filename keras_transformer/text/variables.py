@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from keras_transformer.errors import UserInputError, refuse
-from keras_transformer.text.words import is_letter
+from keras_transformer.text.words import UNSPACED, is_letter
 
 NONE, AUTO, NUMBERS = "none", "auto", "numbers"
 KEEP = (NONE, AUTO, NUMBERS)
@@ -17,10 +17,13 @@ KEEP = (NONE, AUTO, NUMBERS)
 _URL = re.compile(
     r"""(?<![A-Za-z0-9+])[A-Za-z0-9][A-Za-z0-9+.-]{1,30}://[^\s<>"|\\^`]*+
     | (?<![A-Za-z0-9+])(?i:mailto):(?=\S)[^\s<>"|\\^`]*+
-    | (?<![\w.@/-])(?i:www)\d?\.(?=\w)[^\s<>"|\\^`]*+""",
+    | (?<![A-Za-z0-9_.@/-])(?i:www)\d?\.(?=\w)[^\s<>"|\\^`]*+""",
     re.VERBOSE,
 )
-_EMAIL = re.compile(r"(?<![\w.%+{}-])[\w.%+{}-]++@(?:[\w-]{1,63}\.){1,8}\w{2,63}")
+_LETTER = rf"[^\W\d_{UNSPACED}]"
+_NAME = rf"(?![{UNSPACED}])[\w.%+{{}}-]"
+_DOMAIN = rf"(?:(?![{UNSPACED}])[\w-])"
+_EMAIL = re.compile(rf"(?<!{_NAME})(?:{_NAME})++@(?:{_DOMAIN}{{1,63}}\.){{1,8}}{_DOMAIN}{{2,63}}")
 _ENTITY = re.compile(r"&(?:[A-Za-z][\w.-]{1,40}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});", re.ASCII)
 _BRACES = re.compile(
     r"""[$#%]?\{\{\{[^{}]*+\}\}\}            # {{{mustache}}}
@@ -39,24 +42,25 @@ _ICU_CHOICE = re.compile(r"\{\s*+[^\s{},#']++\s*+,\s*+(?:plural|selectordinal|se
 _BRACE = re.compile(r"[{}]")
 # "100% sure", "99%-ige", "100%ig" and "%age" are no directives. As in gettext, a space after `%`
 # is unlikely to be a flag; directives with `-` or a space need a width or a number's conversion.
-_NO_LETTER = r"(?![^\W\d_])"
-_SIZE = r"(?:hh?|ll?|[qjztL])?"
+_NO_LETTER = rf"(?!{_LETTER})"
+_SIZE = r"(?:hh?|ll?|[qjzZtL])?"
 _WIDTH = r"(?:\*|\d{1,4})"
 _PRECISION = r"(?:\.(?:\*(?:\d{1,2}\$)?|\d{1,4}))?"
 _CONVERSION = r"[diouxXeEfFgGaAcCsSpnmr@]"
 _PERCENT = re.compile(
     rf"""%%
-    | (?<!\d)%[A-Za-z_][\w.]++%(?![\w%(<{{$@*#]|[.-]\d)                     # %name% of Symfony
+    | (?<!\d)%[A-Za-z_][\w.]++%{_NO_LETTER}(?![\d%(<{{$@*#]|[.-]\d)  # %name% of Symfony
     | %\([^()%]{{1,100}}\)[-+\ #0]*{_WIDTH}?{_PRECISION}{_SIZE}{_CONVERSION}  # %(name)s
     | (?<!\d)%<\w{{1,60}}>[-+0]*\d*{_PRECISION}{_CONVERSION}{_NO_LETTER}      # %<name>s of Ruby
     | %[-+\ #0'\d.*]{{0,20}}<PRI\w{{1,20}}>                                   # %<PRIu64>
     | %\d{{1,2}}\$[-+\ \#0'I]*(?:{_WIDTH}(?:\d{{0,2}}\$)?)?{_PRECISION}{_SIZE}{_CONVERSION}  # %1$s
     | %[+\#0']*{_WIDTH}?{_PRECISION}{_SIZE}{_CONVERSION}{_NO_LETTER}
-    | (?<!\d)%[+\#0]*{_WIDTH}?{_PRECISION}{_SIZE}[sdufxX@]                   # %sbytes, %dpx
-    | (?<!\d)(?<!\d\s)%[-+\ \#0']+{_WIDTH}{_PRECISION}{_SIZE}{_CONVERSION}{_NO_LETTER}
+    | (?<!\d)%[+\#0]*{_WIDTH}?{_PRECISION}(?:{_SIZE}[sdufxX@]|ll?i|p[A-Z])     # %sbytes, %pB
+    | (?<!\d)(?<!\d\s)%[-+\ \#0']+{_WIDTH}{_PRECISION}{_SIZE}[A-Za-z@]{_NO_LETTER}
+    | (?<!\d)%-\.(?:\*|\d{{1,4}}){_SIZE}{_CONVERSION}{_NO_LETTER}
     | (?<!\d)(?<!\d\s)%\ [df](?!'){_NO_LETTER}
     | (?<!\d)%[-_^EO]?[A-Za-z]{_NO_LETTER}                                   # %Y-%m-%d
-    | (?<!\d)%[1-9]\d?%(?![\w%(<{{])                                         # %1% of Boost
+    | (?<!\d)%[1-9]\d?%{_NO_LETTER}(?![\d%(<{{])                    # %1% of Boost
     | (?<!\d)(?:%L?[1-9]\d?(?!\d|[.,]\d))++                                  # %1 of Qt
     """,
     re.VERBOSE,

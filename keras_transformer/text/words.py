@@ -14,7 +14,7 @@ from keras_transformer.text.subword_sampler import SPACE
 
 ENDS_WORD, JOINS_WORD, IS_GAP = 1, 2, 4  # as in `decoding.RequiredTerms`
 # Scripts that do not put spaces between words: each character is a word.
-_UNSPACED = (
+UNSPACED = (
     "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u2e80-\u2fff\u3005-\u3007"
     "\u3021-\u3029\u3040-\u30ff\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua9e0-\ua9ff"
     "\uaa60-\uaa7f\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003ffff"
@@ -29,7 +29,7 @@ def word_pattern() -> re.Pattern[str]:
     groups = itertools.groupby(enumerate(marks), lambda pair: pair[1] - pair[0])
     ranges = [[code for _, code in group] for _, group in groups]
     mark = "".join(f"{chr(each[0])}-{chr(each[-1])}" for each in ranges)
-    return re.compile(f"[{_UNSPACED}][{mark}]*|(?:(?![{_UNSPACED}])[\\w{mark}])+|[^\\w\\s]")
+    return re.compile(f"[{UNSPACED}][{mark}]*|(?:(?![{UNSPACED}])[\\w{mark}])+|[^\\w\\s]")
 
 
 def is_letter(character: str) -> bool:
