@@ -92,11 +92,11 @@ class IcuMessage:
     def join(self, translations: Sequence[str]) -> str:
         """Return the message with a translation for each text.
 
-        For any translations, the result is a valid message. If they are the texts themselves, it
-        means the same as the original, with these differences: text around an argument is in its
-        branches, spaces between the parts of an argument are single, and quotes and double
-        apostrophes are used only where necessary. If the original doubles an apostrophe, the result
-        doubles all.
+        The result is a valid message if each translation contains the variables of its text. If
+        the translations are the texts themselves, it means the same as the original, with these
+        differences: text around an argument is in its branches, spaces between the parts of an
+        argument are single, and quotes and double apostrophes are used only where necessary. If the
+        original doubles an apostrophe, the result doubles all.
 
         Raises:
             UserInputError: the number of translations is not the number of texts.

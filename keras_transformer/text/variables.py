@@ -141,11 +141,6 @@ def check_keep(keep: str) -> str:
     return keep
 
 
-def has_icu_choice(text: str) -> bool:
-    """Return whether a text seems to contain a plural or select argument of ICU."""
-    return _ICU_CHOICE.search(text) is not None
-
-
 @functools.cache
 def _expression(keep: str) -> re.Pattern[str]:
     try:
@@ -174,9 +169,10 @@ def _spans(text: str, keep: str) -> Iterator[tuple[int, int]]:
         return
     for match in _URL.finditer(text):
         yield match.start(), match.start() + _url_length(match.group())
-    for pattern in (_EMAIL, _ENTITY, _BRACES, _PERCENT):
-        yield from (match.span() for match in pattern.finditer(text))
-    if has_icu_choice(text):
+    for sign, pattern in (("@", _EMAIL), ("&", _ENTITY), ("{", _BRACES), ("%", _PERCENT)):
+        if sign in text:  # most sentences contain none
+            yield from (match.span() for match in pattern.finditer(text))
+    if _ICU_CHOICE.search(text):
         yield from _brace_groups(text)
     if keep == NUMBERS:
         for start, end in (match.span() for match in _NUMBER.finditer(text)):

@@ -210,10 +210,11 @@ def test_fixed_parts_are_variables():
         ("http://)", 1),
         ("(", 0),
         ("a{b}", 1),
-        ("%s ", 300_000),
+        ("%s ", None),
     ],
 )
-def test_hostile_text_is_read_once(unit, number, monkeypatch):
+@pytest.mark.parametrize("size", [30_000, pytest.param(900_000, marks=pytest.mark.slow)])
+def test_hostile_text_is_read_once(size, unit, number, monkeypatch):
     count = 0
 
     def counted(character):
@@ -222,8 +223,8 @@ def test_hostile_text_is_read_once(unit, number, monkeypatch):
         return is_letter(character)
 
     monkeypatch.setattr(variables, "is_letter", counted)
-    text = unit * (900_000 // len(unit))
-    assert len(find_variables(text)) == number
+    text = unit * (size // len(unit))
+    assert len(find_variables(text)) == (size // 3 if number is None else number)
     assert count <= len(text) + 2
 
 
