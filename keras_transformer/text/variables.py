@@ -11,13 +11,12 @@ from keras_transformer.text.words import UNSPACED, is_letter
 NONE, AUTO, NUMBERS = "none", "auto", "numbers"
 KEEP = (NONE, AUTO, NUMBERS)
 
-# Scanning hostile text takes linear time: `*+` and `++` never give back a character, a pattern
-# that starts with a long run of characters starts only at the beginning of the run, and other
-# repetitions have a limit.
-_URL = re.compile(
-    r"""(?<![A-Za-z0-9+])[A-Za-z0-9][A-Za-z0-9+.-]{1,30}://[^\s<>"|\\^`]*+
-    | (?<![A-Za-z0-9+])(?i:mailto):(?=\S)[^\s<>"|\\^`]*+
-    | (?<![A-Za-z0-9_.@/-])(?i:www)\d?\.(?=\w)[^\s<>"|\\^`]*+""",
+# Scanning hostile text takes linear time: `*+` and `++` never give back a character, and patterns
+# that start with a run of characters of any length start only at the beginning of the run.
+_URL_START = re.compile(
+    r"""(?<![A-Za-z0-9+])[A-Za-z0-9][A-Za-z0-9+.-]{1,30}://
+    | (?<![A-Za-z0-9+])(?i:mailto):(?=\S)
+    | (?<![A-Za-z0-9_.@/-])(?i:www)\d?\.(?=\w)""",
     re.VERBOSE,
 )
 _LETTER = rf"[^\W\d_{UNSPACED}]"
@@ -71,6 +70,7 @@ _NUMBER = re.compile(
     rf"\d++(?:{_SEPARATOR}\d++)*+(?:[\u00a0\u202f]?[%\u2030])?"
 )
 _CLOSING = {")": "(", "]": "[", "}": "{"}
+_NOT_IN_URL = '<>"|\\^`'
 _AFTER_URL = ".,;:!?'*([{"  # punctuation of the sentence
 
 
@@ -167,8 +167,7 @@ def _spans(text: str, keep: str) -> Iterator[tuple[int, int]]:
     if keep not in KEEP:
         yield from _matches(text, keep)
         return
-    for match in _URL.finditer(text):
-        yield match.start(), match.start() + _url_length(match.group())
+    yield from _urls(text)
     for sign, pattern in (("@", _EMAIL), ("&", _ENTITY), ("{", _BRACES), ("%", _PERCENT)):
         if sign in text:  # most sentences contain none
             yield from (match.span() for match in pattern.finditer(text))
@@ -181,21 +180,29 @@ def _spans(text: str, keep: str) -> Iterator[tuple[int, int]]:
                 yield start, end
 
 
-def _url_length(url: str) -> int:
-    """Return the length of a URL without the text that follows it."""
-    opened = dict.fromkeys(_CLOSING.values(), 0)
-    end = len(url)
-    for place, character in enumerate(url):
-        opened[character] = opened.get(character, 0) + 1
-        if character in _CLOSING:
-            opened[_CLOSING[character]] -= 1
-        if opened.get(_CLOSING.get(character, ""), 0) < 0 or not (
-            character.isascii() or is_letter(character)
-        ):
-            end = place
-            break
-    scheme = url.find("://") + 3  # all of "http://," except for the comma
-    return max(scheme, len(url[:end].rstrip(_AFTER_URL)))
+def _urls(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of URLs, without the punctuation that follows them."""
+    place = 0
+    while match := _URL_START.search(text, place):
+        opened = dict.fromkeys(_CLOSING.values(), 0)
+        place = end = match.end()
+        while place < len(text) and _continues_url(text[place], opened):
+            place += 1
+            if text[place - 1] not in _AFTER_URL:
+                end = place
+        yield match.start(), end
+
+
+def _continues_url(character: str, opened: dict[str, int]) -> bool:
+    """Return whether a URL contains the next character, and count its open brackets."""
+    if character in opened:
+        opened[character] += 1
+    elif character in _CLOSING:
+        opened[_CLOSING[character]] -= 1
+        return opened[_CLOSING[character]] >= 0
+    if character.isascii():
+        return character > " " and character not in _NOT_IN_URL
+    return is_letter(character)
 
 
 def _brace_groups(text: str) -> Iterator[tuple[int, int]]:
