@@ -111,7 +111,7 @@ class SentenceTranslator(HasSearchOptions):
                 whole words. Only `Translator` supports a glossary.
             keep: the parts of a sentence that its translation must contain unchanged, exactly once:
                 "auto" for variables such as `{name}` and `%s`, URLs and e-mail addresses; "none";
-                or a regular expression; see `text.variables.find_variables`. Only `Translator`
+                or a regular expression; see `text.find_variables`. Only `Translator`
                 supports it.
 
         Returns:

@@ -267,9 +267,8 @@ class RowGenerator:
             self._check_terms(i, len(row), len(prefix), forms)
         # Rows with more terms need more hypotheses, and rows without terms need no constraints.
         numbers = [hypotheses_of(forms, options.beam_size) for forms in terms]
-        if any(numbers) and self._generator.token_flags is None:
-            size = self._generator.model.vocabulary_size
-            self._generator.token_flags = token_flags(self._tokenizer, size)
+        if any(numbers):
+            self._generator.token_flags = self._token_flags
 
         def search(indices, source_ids, prefix_ids):
             number, array = numbers[indices[0]], None
@@ -291,6 +290,10 @@ class RowGenerator:
             chosen = [row if own == number else [] for row, own in zip(rows, numbers, strict=True)]
             hypotheses = number or options.beam_size
             yield from self._generate(search, chosen, prefix_rows, hypotheses, progress)
+
+    @functools.cached_property
+    def _token_flags(self) -> np.ndarray:
+        return token_flags(self._tokenizer, self._generator.model.vocabulary_size)
 
     def _check_terms(
         self, index: int, num_tokens: int, prefix_length: int, forms: Sequence[TermForm]
@@ -345,7 +348,7 @@ class RowGenerator:
         if terms is not None:  # the tokens of terms become candidates, like those of prefixes
             tokens = np.maximum(terms[:, :, FIRST_TOKEN:], self._tokens.pad)
             tokens = tokens.reshape(len(terms), -1)
-            gap = np.argmax(self._generator.token_flags)
+            gap = np.argmax(self._token_flags)
             tokens = np.pad(tokens, ((0, 0), (0, 1)), constant_values=gap)
             prefix_ids = tokens if prefix_ids is None else np.hstack([prefix_ids, tokens])
         return self._shortlist.candidates(source_ids, prefix_ids, in_few_sizes=self._with_xla)
