@@ -2,8 +2,8 @@
 
 A term has one or more forms, each a sequence of tokens. An output meets a term when it contains one
 of the forms as whole words. A beam search would drop hypotheses with terms, because terms are often
-less probable than what the model prefers. Hypotheses therefore compete in banks: those that have
-met more of their terms do not compete with those that have met fewer.
+less probable than what the model prefers. Hypotheses therefore compete in banks, by the number of
+costly terms that they have met, and those that end within a term do not compete with others.
 
 How much of its terms a hypothesis has met is read from left to right, the longest form first, and
 stored in a `TermState`. Forms that overlap in an output count once.
