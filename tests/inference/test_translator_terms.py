@@ -46,11 +46,11 @@ def is_met(glossary, source, text):
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"beam_size": 1},
-        {"ending": "transformers"},
-        {"ending": "marian", "length_penalty": "power"},
         {"renormalize": True, "max_repeats": 2, "no_repeat_ngram": 2, "min_length": 30},
+        pytest.param({}, marks=pytest.mark.slow),
+        pytest.param({"beam_size": 1}, marks=pytest.mark.slow),
+        pytest.param({"ending": "transformers"}, marks=pytest.mark.slow),
+        pytest.param({"ending": "marian", "length_penalty": "power"}, marks=pytest.mark.slow),
     ],
 )
 def test_every_translation_has_its_terms(translator, options):
@@ -65,6 +65,7 @@ def test_every_translation_has_its_terms(translator, options):
             assert is_met(glossary, source, text), (source, text)
 
 
+@pytest.mark.slow
 def test_sentences_without_terms_are_as_without_a_glossary(translator):
     one = {LINES[0].split()[0]: WORDS[-1]}
     glossary = Glossary(one)
@@ -79,6 +80,7 @@ def test_sentences_without_terms_are_as_without_a_glossary(translator):
     assert own.translate(["", LINES[0]], glossary=one) == ["", found[0]]
 
 
+@pytest.mark.slow
 def test_a_shortlist_has_the_tokens_of_terms(translator, tokenizer):
     nothing = Shortlist([0], [], [4, 5, 6, 7], tokenizer)
     glossary = Glossary({word: targets[0] for word, targets in TARGETS.items()})
@@ -88,6 +90,7 @@ def test_a_shortlist_has_the_tokens_of_terms(translator, tokenizer):
         assert is_met(glossary, source, text)
 
 
+@pytest.mark.slow
 def test_a_prefix_may_meet_a_term(translator):
     own, glossary = translator(), Glossary({WORDS[0]: WORDS[1]})
     (text,) = own.translate([WORDS[0]], prefixes=[f"{WORDS[1]} {WORDS[2]}"], glossary=glossary)
@@ -113,7 +116,15 @@ def test_terms_that_cannot_be_met_are_one_line(translator):
         own.translate([WORDS[0]], glossary=["terms"])
 
 
-def test_variables_are_there_once_and_unchanged(translator):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        pytest.param({"beam_size": 1}, marks=pytest.mark.slow),
+        pytest.param({"ending": "marian"}, marks=pytest.mark.slow),
+    ],
+)
+def test_variables_are_there_once_and_unchanged(translator, options):
     variables = ["{a b}", "%s", "https://x.org/?q=ä#b", "<0xFF>", "{{ ▁ }}"]
     pattern = "|".join(map(re.escape, variables))
     lines = [
@@ -122,15 +133,15 @@ def test_variables_are_there_once_and_unchanged(translator):
         " ".join(variables),
         "old tree",
     ]
-    for options in ({}, {"beam_size": 1}, {"ending": "marian"}):
-        own = translator(**options)
-        found = own.translate_nbest(lines, own.beam_size, keep=pattern)
-        for line, n_best in zip(lines, found, strict=True):
-            for text, _ in n_best:
-                assert sorted(re.findall(pattern, text)) == sorted(re.findall(pattern, line)), text
+    own = translator(**options)
+    found = own.translate_nbest(lines, own.beam_size, keep=pattern)
+    for line, n_best in zip(lines, found, strict=True):
+        for text, _ in n_best:
+            assert sorted(re.findall(pattern, text)) == sorted(re.findall(pattern, line)), text
     assert own.translate(lines[3:], keep=pattern) == own.translate(lines[3:])
 
 
+@pytest.mark.slow
 def test_variables_and_terms_together(translator):
     glossary = {WORDS[0]: WORDS[1]}
     (text,) = translator().translate([f"{WORDS[0]} %s"], glossary=glossary, keep="%s")
