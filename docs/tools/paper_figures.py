@@ -527,7 +527,6 @@ def _node(axes, place, word: str, text: str, color: str, *, filled: bool) -> Non
 
 def main() -> None:
     """Create all figures and the page for Figure 12."""
-    argparse.ArgumentParser(description=__doc__).parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from keras_transformer.interpretation import attention_page
 
@@ -539,4 +538,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     main()

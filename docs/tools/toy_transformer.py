@@ -210,7 +210,6 @@ def accuracy(model: Any, numbers: list[int], **options: Any) -> float:
 
 def main() -> None:
     """Train the model, write the file and print the accuracy of its weights."""
-    argparse.ArgumentParser(description=__doc__).parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     weights = weights_of(train()[0])
     write(vocabulary(), weights)
@@ -220,4 +219,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     main()
