@@ -20,6 +20,12 @@ NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 LAYER_NORM_EPSILON = 1e-6
 
 
+# Flags of tokens, for searches with terms.
+ENDS_WORD = 1  # ends with a letter or digit
+JOINS_WORD = 2  # starts with a letter or digit, without a space
+IS_GAP = 4  # separates words where nothing else does; a space, if the vocabulary has one
+
+
 class TermForm(NamedTuple):
     """A form of a term that the output of a sentence must contain.
 

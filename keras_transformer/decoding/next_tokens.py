@@ -234,13 +234,7 @@ def best_extensions(
         The `count` best `Extensions`. Ties are broken in favor of the earlier hypothesis, then the
         lower token.
     """
-    logits = ops.cast(logits, "float32")
-    possible = logits
-    rules, guards = rules.without_guards() if rules.logit_tokens is None else (rules, [])
-    if rules.constraints:
-        possible = rules.possible(ids, index, logits)
-    maxima = maxima_of_blocks(possible)
-    totals = log_of_sum(logits, None if rules.constraints else maxima)  # (batch, beams)
+    logits, possible, maxima, totals, rules, guards = _prepared(logits, ids, index, rules)
 
     most = count
     if rules.logit_tokens is None:
@@ -269,6 +263,23 @@ def best_extensions(
     )
 
 
+def _prepared(logits: Tensor, ids: Tensor, index: Tensor, rules: OutputRules) -> tuple[Any, ...]:
+    """Return what both functions need to find extensions.
+
+    Returns:
+        `(logits, possible, maxima, totals, rules, guards)`: the float32 logits; the same with -inf
+        for tokens that constraints other than guards forbid; `maxima_of_blocks(possible)`; the
+        log-sum-exp, (batch, beams); and the rules without the guards, which are applied afterwards.
+    """
+    logits = possible = ops.cast(logits, "float32")
+    rules, guards = rules.without_guards() if rules.logit_tokens is None else (rules, [])
+    if rules.constraints:
+        possible = rules.possible(ids, index, logits)
+    maxima = maxima_of_blocks(possible)
+    totals = log_of_sum(logits, None if rules.constraints else maxima)
+    return logits, possible, maxima, totals, rules, guards
+
+
 def extensions_of_each(
     logits: Tensor,
     log_probs: Tensor,
@@ -291,12 +302,7 @@ def extensions_of_each(
     Returns:
         The `Extensions`, each once, in any order.
     """
-    logits = possible = ops.cast(logits, "float32")
-    free_rules, guards = rules.without_guards() if rules.logit_tokens is None else (rules, [])
-    if free_rules.constraints:
-        possible = free_rules.possible(ids, index, logits)
-    maxima = maxima_of_blocks(possible)
-    totals = log_of_sum(logits, None if free_rules.constraints else maxima)  # (batch, beams)
+    logits, possible, maxima, totals, rules, guards = _prepared(logits, ids, index, rules)
     beams, num_logits = log_probs.shape[1], logits.shape[2]
     if rules.logit_tokens is None:
         num_never = 2 + num_logits - (rules.vocabulary_size or num_logits)
@@ -319,7 +325,7 @@ def extensions_of_each(
         tokens = ops.take(rules.logit_tokens, tokens)
 
     allowed = _logits_of(required, possible, rules.logit_tokens)
-    if free_rules.constraints:
+    if rules.constraints:
         forced = _logits_of(required, logits, rules.logit_tokens)
         allowed = ops.where(ops.expand_dims(is_forced, 2), forced, allowed)
     scores = ops.expand_dims(log_probs, 2) + (allowed - ops.expand_dims(totals, 2))

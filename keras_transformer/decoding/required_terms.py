@@ -32,14 +32,10 @@ from keras import ops
 from keras_transformer.argument_checks import known_values
 from keras_transformer.decoding.sentence_loop import choose
 from keras_transformer.errors import refuse
-from keras_transformer.types import Tensor, TermForm
+from keras_transformer.types import ENDS_WORD, IS_GAP, JOINS_WORD, Tensor, TermForm
 
 # Columns of an array of forms. The tokens of the form follow, padded with -1.
 TERM, COUNT, IS_RESERVED, FIRST_TOKEN = range(4)
-# Flags of a token.
-ENDS_WORD = 1  # it ends with a letter or digit
-JOINS_WORD = 2  # it starts with a letter or digit, without a space
-IS_GAP = 4  # it is the token to separate words if there is no other way, such as a space
 
 
 class TermState(NamedTuple):

@@ -39,7 +39,7 @@ _BRACES = re.compile(
 # The beginning of an ICU argument that contains text, such as "{count, plural,".
 _ICU_CHOICE = re.compile(r"\{\s*+[^\s{},#']++\s*+,\s*+(?:plural|selectordinal|select|choice)\s*+,")
 _BRACE = re.compile(r"[{}]")
-# "100% sure", "99%-ige", "100%ig" and "%age" are no directives. As in gettext, a space after `%`
+# "100% sure", "99%-ige", "100%ig" and "%age" are not directives. As in gettext, a space after `%`
 # is unlikely to be a flag; directives with `-` or a space need a width or a number's conversion.
 _NO_LETTER = rf"(?!{_LETTER})"
 _SIZE = r"(?:hh?|ll?|[qjzZtL])?"

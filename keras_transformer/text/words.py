@@ -11,8 +11,8 @@ import numpy as np
 
 from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_transformer.text.subword_sampler import SPACE
+from keras_transformer.types import ENDS_WORD, IS_GAP, JOINS_WORD
 
-ENDS_WORD, JOINS_WORD, IS_GAP = 1, 2, 4  # as in `decoding.RequiredTerms`
 # Scripts that do not put spaces between words: each character is a word.
 UNSPACED = (
     "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u2e80-\u2fff\u3005-\u3007"

@@ -8,7 +8,8 @@ import pytest
 from keras_transformer.errors import UserInputError
 from keras_transformer.text import Glossary, SentencePieceTokenizer
 from keras_transformer.text.glossary import TermEncoder
-from keras_transformer.text.words import ENDS_WORD, IS_GAP, JOINS_WORD, forms_of, token_flags
+from keras_transformer.text.words import forms_of, token_flags
+from keras_transformer.types import ENDS_WORD, IS_GAP, JOINS_WORD
 
 
 def found(glossary, sentence):
