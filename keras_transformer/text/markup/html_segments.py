@@ -33,7 +33,7 @@ _ATTRIBUTES = re.sub(r"\?P<\w+>", "?:", _ATTRIBUTE)
 _MARKUP = re.compile(
     r"<!--(?:-?>|.*?(?:--!?>|\Z))"
     r"|<!\[CDATA\[.*?(?:\]\]>|\Z)"
-    r"|<\?(?:(?:php\b|=).*?(?:\?>|\Z)|[^>]*+(?:>|\Z))"
+    r"|<\?(?:(?:php\b|xml|=).*?(?:\?>|\Z)|[^>]*+(?:>|\Z))"
     r"|<(?:!|/(?![a-zA-Z]))[^>]*+(?:>|\Z)"
     rf"|<(?P<slash>/?)(?P<name>[a-zA-Z][^ \t\n\f\r/>]*+)"
     rf"(?P<attributes>(?:{_ATTRIBUTES})*+)(?:{_SPACE}|/)*+(?P<end>>|\Z)",

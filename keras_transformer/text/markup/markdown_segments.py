@@ -1,6 +1,7 @@
 """Events of Markdown (CommonMark with GitHub's tables, strikethrough and math)."""
 
 import bisect
+import dataclasses
 import functools
 import html
 import re
@@ -80,11 +81,15 @@ class _Style(NamedTuple):
         is_line: whether other blocks could start in its lines.
         is_cell: whether it is in a table.
         continuations: what each line of the source after the first starts with.
+        is_start: whether it starts where the block does.
+        has_links: whether brackets can be links.
     """
 
     is_line: bool
     is_cell: bool
     continuations: Sequence[str]
+    is_start: bool = True
+    has_links: bool = True
 
 
 def markdown_segments(source: str) -> list[Segment]:
@@ -132,9 +137,18 @@ class _Reader:
             if block.kind == "html_block":
                 segments += segments_of([group], encode_text, encode_attribute)
             else:
-                encode = functools.partial(_encode, style=self._style(block))
-                segments += segments_of([group], encode, _encode_attribute, _is_read)
+                segments += self._segments_of(group, block)
         return segments
+
+    def _segments_of(self, group: list[Event], block: _Block) -> Iterator[Segment]:
+        has_links = bool(self._labels) or any(event.name in _LINKS for event in group)
+        style = self._style(block)._replace(has_links=has_links)
+        encode = functools.partial(_encode, style=style)
+        for segment in segments_of([group], encode, _encode_attribute, _is_read):
+            if segment.source[0] > self._offsets[block.start] and not segment.is_attribute:
+                encode = functools.partial(_encode, style=style._replace(is_start=False))
+                segment = dataclasses.replace(segment, encode=encode)
+            yield segment
 
     def _blocks(self, root: "Node") -> Iterator[_Block]:
         """Yield the blocks that have text, and note the labels of links."""
@@ -269,7 +283,10 @@ class _InlineReader:
     def _link(self, node: "Node") -> "list[Event | _Region] | None":
         start, end = node.start_byte, node.end_byte
         label = _label(self._data[start:end].removesuffix(b"[]"))
-        if node.type in _BY_LABEL and label not in self._labels and label[:1] != "^":
+        if node.type in _BY_LABEL and label[:1] in ("^", "!"):  # a footnote, a GitHub alert
+            is_footnote = start == 0 and self._data[end : end + 1] == b":"
+            return [self._event(Kind.EMPTY, start, end + is_footnote)]
+        if node.type in _BY_LABEL and label not in self._labels:
             return None  # brackets
         text = next((child for child in node.children if child.type == "link_text"), None)
         if text is None:
@@ -375,15 +392,13 @@ def _encode(text: str, style: _Style) -> list[str]:
 
 def _block_starts(text: str, style: _Style) -> Iterator[re.Match[str]]:
     """Yield what would start a block at the start of a line."""
-    if style.is_line:
-        place = 0
-        while True:
-            match = _BLOCK_START.match(text, place)
-            if match:
-                yield match
-            place = text.find("\n", place) + 1
-            if not place:
-                return
+    place = 0 if style.is_start else text.find("\n") + 1
+    while style.is_line and (place or style.is_start):
+        if match := _BLOCK_START.match(text, place):
+            yield match
+        place = text.find("\n", place) + 1
+        if not place:
+            return
 
 
 def _has_meaning(character: str, before: str, after: str, style: _Style, is_math: bool) -> bool:
@@ -397,12 +412,14 @@ def _has_meaning(character: str, before: str, after: str, style: _Style, is_math
         return after in _PUNCTUATION or after.isspace()
     if character == "<":
         return after.isalpha() or after in "/!?"
+    if character in "[]":
+        return style.has_links or after in "^!([:"
     if character == "!":
-        return after.isalnum()
+        return style.has_links and after.isalnum()
     if character == "#":
         return not style.is_line and after == " "
     return (
-        character in "`[]" or (character == "|" and style.is_cell) or (character == "$" and is_math)
+        character == "`" or (character == "|" and style.is_cell) or (character == "$" and is_math)
     )
 
 

@@ -2,12 +2,14 @@
 
 import bisect
 import heapq
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from keras_transformer.text.markup.segments import Segment, Span
 
 Link = tuple[int, int, int, int]
+_MOST_CHARACTERS = 1_000  # that decide between two sides, so that it takes linear time
 
 
 class Step(NamedTuple):
@@ -46,9 +48,11 @@ class _Projection:
         self._length = len(segment.text)
         self._spaces_before, self._spaces_after = _runs([c.isspace() for c in segment.text])
         self._target_before, self._target_after = _runs([c.isspace() for c in target])
-        self._low, self._high = _linked(segment, target, links, kept)
+        self._low, self._high, is_linked = _linked(segment, target, links, kept)
         self._next, self._last = _nearest([low is not None for low in self._low])
-        self._marks_before, self._marks_after = _runs(self._free_marks(target, links, kept))
+        self._marks_before, self._marks_after = _runs(
+            [_is_punctuation(c) and not linked for c, linked in zip(target, is_linked, strict=True)]
+        )
         self._children: list[list[int]] = [[] for _ in range(len(self._tags) + 1)]
         for index, tag in enumerate(self._tags):
             self._children[tag.parent].append(index)
@@ -74,13 +78,6 @@ class _Projection:
                     index = opened.pop()
                     steps.append(Step(self._regions[index][1], index, True))
         return steps
-
-    def _free_marks(self, target: str, links: Sequence[Link], kept: Sequence[Span]) -> list[bool]:
-        """Return which characters of the target are punctuation without links."""
-        is_free = [not (c.isspace() or c.isalnum()) for c in target]
-        for start, end in (*(link[2:] for link in links), *kept):
-            is_free[start:end] = [False] * (end - start)
-        return is_free
 
     def _wanted(self) -> list[Span | None]:
         """Return the span of the target that each pair is linked to."""
@@ -137,17 +134,55 @@ class _Projection:
         for index in children:
             span = self._spans[index]
             if span is not None:
-                wanted.append((max(start, span[0]), index, min(end, span[1])))
-        regions = _divided(wanted)
-        taken = sorted(regions.values())
+                wanted.append((min(max(start, span[0]), end), index, min(end, span[1])))
+        regions = self._divided(wanted)
+        taken = sorted(region for region in regions.values() if region[0] < region[1])
         for index in children:
-            region = regions.get(index)
-            if region is None:
-                position, is_after = self._anchor(index, parent, start)
-                position = _outside(min(max(position, start), end), is_after, taken)
-                region = (position, position)
-            self._regions[index] = region
+            first, last = regions.get(index, (0, 0))
+            if first == last:
+                position, is_after = first, False
+                if index not in regions:
+                    position, is_after = self._anchor(index, parent, start)
+                first = last = _outside(min(max(position, start), end), is_after, taken)
+            self._regions[index] = (first, last)
         children.sort(key=lambda index: (*self._regions[index], index))
+
+    def _divided(self, wanted: Sequence[tuple[int, int, int]]) -> dict[int, Span]:
+        """Return disjoint regions for spans `(start, index, end)` that may overlap.
+
+        If a span lies in another, the other has the side with most of its words. A region may be
+        empty.
+        """
+        heap = list(wanted)
+        heapq.heapify(heap)
+        regions: dict[int, Span] = {}
+        last = -1  # the region that ends last
+        while heap:
+            start, index, end = heapq.heappop(heap)
+            if last in regions and start < regions[last][1]:
+                before, limit = regions[last]
+                start = max(start, before)
+                if start < end < limit and self._is_mostly_after(last, start, end):
+                    heapq.heappush(heap, (end + self._target_after[end], last, limit))
+                    del regions[last]
+                elif start > before:
+                    regions[last] = (before, max(before, start - self._target_before[start]))
+                else:
+                    start = limit
+            regions[index] = (start, max(start, end))
+            if start < end:
+                last = index
+        return regions
+
+    def _is_mostly_after(self, index: int, start: int, end: int) -> bool:
+        """Return whether more characters of a pair are linked to what is after a span."""
+        tag = self._tags[index]
+        balance = 0
+        for place in range(tag.start, min(tag.end, tag.start + _MOST_CHARACTERS)):
+            low, high = self._low[place], self._high[place]
+            if low is not None and high is not None:
+                balance += (low >= end) - (high <= start)
+        return balance > 0
 
     def _anchor(self, index: int, parent: int, default: int) -> tuple[int, bool]:
         """Return where an empty tag goes, and whether it follows its word."""
@@ -172,31 +207,65 @@ class _Projection:
 
 def _linked(
     segment: Segment, target: str, links: Sequence[Link], kept: Sequence[Span]
-) -> tuple[list[int | None], list[int | None]]:
-    """Return the span of the target that each character of the source is linked to."""
+) -> tuple[list[int | None], list[int | None], list[bool]]:
+    """Return what is linked.
+
+    Returns:
+        For each character of the source, the start and the end of the span that it is linked to,
+        or None. For each character of the target, whether it is linked.
+    """
     source = segment.text
     low: list[int | None] = [None] * len(source)
     high: list[int | None] = [None] * len(source)
-    is_kept = bytearray(len(target))
+    is_linked = [False] * len(target)
+    is_kept = [False] * len(target)
     for start, end in kept:
-        is_kept[start:end] = b"\1" * (end - start)
-    for start, end, target_start, target_end in links:
-        if any(is_kept[target_start:target_end]):
-            continue
-        is_copy = source[start:end] == target[target_start:target_end]
-        for place in range(start, end):
-            if source[place].isspace():
+        is_kept[start:end] = [True] * (end - start)
+    for link in links:
+        for start, end, first, last in _parts(source, target, link):
+            if any(is_kept[first:last]):  # the protected text is linked to it
                 continue
-            span = (target_start, target_end)
-            if is_copy:
-                span = (target_start + place - start, target_start + place - start + 1)
-            known, limit = low[place], high[place]
-            low[place] = span[0] if known is None else min(known, span[0])
-            high[place] = span[1] if limit is None else max(limit, span[1])
+            is_linked[first:last] = [True] * (last - first)
+            for place in range(start, end):
+                known, limit = low[place], high[place]
+                low[place] = first if known is None else min(known, first)
+                high[place] = last if limit is None else max(limit, last)
     for protected, (start, end) in zip(segment.protected, kept, strict=True):
+        is_linked[start:end] = [True] * (end - start)
         for place in range(protected.start, protected.end):
             low[place], high[place] = start, end
-    return low, high
+    return low, high, is_linked
+
+
+def _parts(source: str, target: str, link: Link) -> Iterator[Link]:
+    """Yield the parts of a link: the characters of a copied word, or a word and its punctuation."""
+    start, end, first, last = link
+    if source[start:end] == target[first:last]:
+        for place in range(end - start):
+            if not source[start + place].isspace():
+                yield start + place, start + place + 1, first + place, first + place + 1
+        return
+    inner_start, inner_end = _core(source, start, end)
+    inner_first, inner_last = _core(target, first, last)
+    yield inner_start, inner_end, inner_first, inner_last
+    if start < inner_start and first < inner_first:
+        yield start, inner_start, first, inner_first
+    if inner_end < end and inner_last < last:
+        yield inner_end, end, inner_last, last
+
+
+def _core(text: str, start: int, end: int) -> Span:
+    """Return a span without white space and punctuation at its ends, unless nothing is left."""
+    first, last = start, end
+    while first < last and (text[first].isspace() or _is_punctuation(text[first])):
+        first += 1
+    while first < last and (text[last - 1].isspace() or _is_punctuation(text[last - 1])):
+        last -= 1
+    return (first, last) if first < last else (start, end)
+
+
+def _is_punctuation(character: str) -> bool:
+    return unicodedata.category(character)[0] == "P"
 
 
 def _union(first: Span | None, second: Span | None) -> Span | None:
@@ -226,33 +295,6 @@ def _nearest(flags: Sequence[bool]) -> tuple[list[int], list[int]]:
     for place in reversed(range(len(flags))):
         following[place] = place if flags[place] else following[place + 1]
     return following, preceding
-
-
-def _divided(wanted: Sequence[tuple[int, int, int]]) -> dict[int, Span]:
-    """Return disjoint regions for spans `(start, index, end)` that may overlap.
-
-    If a span lies in another, the larger rest of the other is its region.
-    """
-    heap = list(wanted)
-    heapq.heapify(heap)
-    regions: dict[int, Span] = {}
-    last = -1  # the region that ends last
-    while heap:
-        start, index, end = heapq.heappop(heap)
-        if last in regions and start < regions[last][1]:
-            before, limit = regions[last]
-            start = max(start, before)
-            if limit - end > start - before:
-                heapq.heappush(heap, (end, last, limit))
-                del regions[last]
-            elif start > before:
-                regions[last] = (before, start)
-            else:
-                start = limit
-        if start < end:
-            regions[index] = (start, end)
-            last = index
-    return regions
 
 
 def _outside(position: int, is_after: bool, regions: Sequence[Span]) -> int:
