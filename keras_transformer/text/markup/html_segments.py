@@ -4,7 +4,14 @@ import html
 import re
 from collections.abc import Callable, Iterator
 
-from keras_transformer.text.markup.segments import Event, Kind, Segment, resolve, segments_of
+from keras_transformer.text.markup.segments import (
+    Event,
+    Kind,
+    Segment,
+    has_words,
+    resolve,
+    segments_of,
+)
 
 # Elements that browsers show as blocks, or that are apart from the text around them.
 BLOCKS = frozenset(
@@ -93,20 +100,24 @@ def _element(match: re.Match[str], name: str) -> Iterator[Event]:
         if key == "translate":
             is_kept |= value.strip("\"' \t\n\f\r").lower() == "no"
         if key in TEXT_ATTRIBUTES and value:
-            attributes += attribute_events(each, html.unescape)
+            attributes += attribute_events(each, html.unescape, _is_unknown)
     separator = " " if name == "br" else ""
     yield Event(kind, *match.span(), separator, name, name in BLOCKS, is_kept)
     if not (is_kept and kind is Kind.EMPTY):
         yield from attributes
 
 
-def attribute_events(match: re.Match[str], decode: Callable[[str], str]) -> Iterator[Event]:
+def attribute_events(
+    match: re.Match[str], decode: Callable[[str], str], is_unknown: Callable[[str], bool]
+) -> Iterator[Event]:
     """Yield the event of the value of an attribute, a match of `ATTRIBUTE`, if it has words."""
     quote = match["value"][:1] if match["value"][:1] in ('"', "'") else ""
     start, end = match.start("value") + len(quote), match.end("value") - len(quote)
-    for event in _trimmed(match.string, start, end, decode):
-        if any(map(str.isalnum, event.text)):
-            yield event._replace(kind=Kind.ATTRIBUTE, quote=quote)
+    parts = list(text_events(match.string, start, end, decode, is_unknown))
+    if has_words(parts):
+        parts = parts[parts[0].text.isspace() : len(parts) - parts[-1].text.isspace()]
+        span = parts[0].start, parts[-1].end
+        yield Event(Kind.ATTRIBUTE, *span, quote=quote, parts=tuple(parts))
 
 
 def text_events(

@@ -353,8 +353,8 @@ def _attribute(source: str, start: int, end: int) -> Iterator[Event]:
     """Yield the event of a text in quotes, parentheses or brackets."""
     text = source[start + 1 : end - 1]
     if any(map(str.isalnum, text)) and text == text.strip() and "\n" not in text:
-        decoded = html.unescape(_ESCAPE.sub(r"\1", text))
-        yield Event(Kind.ATTRIBUTE, start + 1, end - 1, decoded, quote=source[end - 1])
+        part = Event(Kind.TEXT, start + 1, end - 1, html.unescape(_ESCAPE.sub(r"\1", text)))
+        yield part._replace(kind=Kind.ATTRIBUTE, text="", quote=source[end - 1], parts=(part,))
 
 
 def _label(data: bytes) -> str:

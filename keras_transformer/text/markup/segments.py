@@ -34,6 +34,7 @@ class Event(NamedTuple):
     is_block: bool = False
     is_kept: bool = False  # the element is not translated
     quote: str = ""  # of an attribute
+    parts: tuple["Event", ...] = ()  # of the value of an attribute: text and what is kept
 
 
 class Tag(NamedTuple):
@@ -204,10 +205,12 @@ def segments_of(
 def _attribute_of(event: Event, encode: Callable[[str, str], list[str]]) -> Segment:
     """Return the segment of an attribute. Values without quotes get quotes."""
     quote = "" if event.quote else '"'
+    places = range(len(event.parts))
+    text, tags, protected = _plain(event.parts, places, places, places)
     return Segment(
-        event.text,
-        (),
-        (),
+        text,
+        tags,
+        protected,
         (event.start, event.end),
         quote,
         quote,
@@ -218,7 +221,7 @@ def _attribute_of(event: Event, encode: Callable[[str, str], list[str]]) -> Segm
 
 def _segment_of(events: Sequence[Event], encode: Encode, is_read: IsRead | None) -> Segment | None:
     """Return the segment of a block, or None if there is nothing to translate."""
-    if not any(event.kind is Kind.TEXT and _has_word(event.text) for event in events):
+    if not has_words(events):
         return None
     partners = _partners(events)
     contents = [place for place, event in enumerate(events) if _is_content(event)]
@@ -302,5 +305,6 @@ def _is_content(event: Event) -> bool:
     return event.kind is Kind.KEPT or (event.kind is Kind.TEXT and not event.text.isspace())
 
 
-def _has_word(text: str) -> bool:
-    return any(character.isalnum() for character in text)
+def has_words(events: Sequence[Event]) -> bool:
+    """Return whether there is something to translate."""
+    return any(event.kind is Kind.TEXT and any(map(str.isalnum, event.text)) for event in events)

@@ -167,7 +167,7 @@ class _Reader:
             if key == "translate":
                 is_kept |= match["value"][1:-1].strip() == "no"
             if key in html.TEXT_ATTRIBUTES:
-                attributes += html.attribute_events(match, _decoded)
+                attributes += html.attribute_events(match, _decoded, _is_unknown)
         separator = " " if name == "br" and kind is Kind.EMPTY else ""
         yield Event(kind, start, end, separator, element.name, element.is_block, is_kept)
         if not (is_kept and kind is Kind.EMPTY):

@@ -70,15 +70,15 @@ def test_only_text_changes():
         ]
     )
     assert "<title>Tom &amp; J&lt;érry's</title>" in result
-    assert "<h1 title='Th&lt;é \"b&lt;ést\" pag&lt;é'>H&lt;éllo" in result
+    assert "<h1 title='Th&lt;é \"b&lt;ést\" pag&lt;é'><em></em>H&lt;éllo" in result
     assert "Fiv&lt;é &lt;six&gt; &amp;amp; AT&amp;T &unknown;\n<ul>" in result
-    assert "title=\"Go &gt; th&lt;ér&lt;é\"" in result
+    assert 'title="Go &gt; th&lt;ér&lt;é"' in result
     assert "alt=\"A 'r&lt;éd' hous&lt;é\"" in result
     assert 'alt="Hous&lt;é" src=b.png' in result
     for kept in PAGE.splitlines(keepends=True)[:7]:
         assert kept in result or "title" in kept
     assert "<pre>  keep   <b>this</b></pre>\n<table><tr><td>1<td>C&lt;éll</table>" in result
-    assert "<![CDATA[ <p>keep</p> ]]>\n<p translate=\"no\">Keep <b>this</b>.</p> Us" in result
+    assert '<![CDATA[ <p>keep</p> ]]>\n<p translate="no">Keep <b>this</b>.</p> Us' in result
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_text_and_attributes_are_encoded_minimally():
     result = document.render([Translation("""'"&<>é\xa0""")] * 3)
     assert result == (
         "<p title='&#39;\"&amp;&lt;&gt;é\xa0' lang=x>'\"&amp;&lt;&gt;é\xa0 "
-        "<img alt=\"'&quot;&amp;&lt;&gt;é\xa0\"></p>"
+        '<img alt="\'&quot;&amp;&lt;&gt;é\xa0"></p>'
     )
 
 
@@ -195,7 +195,8 @@ def test_hostile_pages_stay_as_they_are(source):
 @pytest.mark.parametrize(
     ("source", "number"),
     [
-        ("<b>" * 100_000 + "x y" + "</b>" * 100_000, 1),
+        ("<b>" * 10_000 + "x y" + "</b>" * 10_000, 1),
+        pytest.param("<b>" * 100_000 + "x y" + "</b>" * 100_000, 1, marks=pytest.mark.slow),
         pytest.param("<div>" * 100_000 + "x y" + "</div>" * 100_000, 1, marks=pytest.mark.slow),
         pytest.param("x " + "<b>y " * 100_000 + "</b>" * 100_000, 1, marks=pytest.mark.slow),
         pytest.param("x " + "<b></b>" * 100_000 + "y", 1, marks=pytest.mark.slow),
