@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import html
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -41,7 +42,7 @@ _MATH = re.compile(rb"(?<![\\$])(?:\$\$[^$]+\$\$|\$(?=\S)[^$]+(?<=\S)\$(?!\d))|(
 _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 _ENTITY = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|\w+);")
 _BLOCK_START = re.compile(
-    r"[ \t]*(?:(#{1,6}(?=\s|$)|[-+](?=\s|$)|>|=+[ \t]*$|-+[ \t]*$)|\d{1,9}([.)])(?=\s|$))",
+    r"[ \t]*(?:(#{1,6}(?=\s|$)|[-+*_](?=\s|$)|>|=+[ \t]*$|-+[ \t]*$)|\d{1,9}([.)])(?=\s|$))",
     re.MULTILINE,
 )
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
@@ -118,8 +119,8 @@ class _Reader:
         self._source = source
         data = source.encode("utf-8", "surrogatepass")
         self._offsets = character_offsets(data)
-        # As long as the characters that they replace, which the parser does not accept.
-        self._data = _SURROGATE.sub("\ufffd".encode(), data).replace(b"\0", b"x")
+        # The parser needs a line break at the end, and does not accept these characters.
+        self._data = _SURROGATE.sub("\ufffd".encode(), data).replace(b"\0", b"x") + b"\n"
         self._labels: set[str] = set()
 
     def segments(self) -> list[Segment]:
@@ -164,7 +165,10 @@ class _Reader:
                     if child.type == "block_continuation" and child.start_byte < child.end_byte
                 ]
                 is_line = parents[-1] == "paragraph"
-                yield _Block(node.type, node.start_byte, node.end_byte, is_line, continuations)
+                end = min(node.end_byte, len(self._data) - 1)
+                if parents[-1] == "atx_heading":
+                    end = node.start_byte + _length_of_heading(self._data[node.start_byte : end])
+                yield _Block(node.type, node.start_byte, end, is_line, continuations)
             elif is_down and node is not None and node.type == "link_reference_definition":
                 for child in node.children:
                     if child.type == "link_label":
@@ -290,7 +294,7 @@ class _InlineReader:
             return None  # brackets
         text = next((child for child in node.children if child.type == "link_text"), None)
         if text is None:
-            return [self._event(Kind.EMPTY, start, end)]
+            return [self._event(Kind.EMPTY, start, end), *self._attributes(node)]
         if node.type in _BY_LABEL:
             content = self._raw(text.start_byte, text.end_byte)
             return [self._event(Kind.KEPT, start, end, " ".join(content.split()))]
@@ -347,6 +351,12 @@ def _parsed(data: bytes, skipped: Sequence[Span]) -> "Node":
     parser = _parsers()[1]
     parser.included_ranges = ranges
     return parser.parse(masked).root_node
+
+
+def _length_of_heading(data: bytes) -> int:
+    """Return the length of a heading without the number signs that may close it."""
+    text = data.rstrip(b" \t").rstrip(b"#")
+    return len(text.rstrip(b" \t")) if text.endswith((b" ", b"\t")) else len(data)
 
 
 def _attribute(source: str, start: int, end: int) -> Iterator[Event]:
@@ -436,4 +446,24 @@ def _is_read(text: str, tags: Sequence[tuple[str, int, int]]) -> bool:
             found.append((node.type, offsets[node.start_byte], offsets[node.end_byte]))
         if node.type != "image":
             stack += node.children
-    return sorted(found) == sorted(tag for tag in tags if tag[0] in names)
+    expected = sorted(tag for tag in tags if tag[0] in names)
+    return sorted(found) == expected and all(_is_flanking(text, *tag) for tag in expected)
+
+
+def _is_flanking(text: str, name: str, start: int, end: int) -> bool:
+    """Return whether delimiters are where CommonMark finds them, next to any punctuation."""
+    if name not in _EMPHASIS:
+        return True
+    width = 2 if name == "strong_emphasis" else 1
+    sides = (
+        (text[start + width], text[start - 1 : start]),
+        (text[end - width - 1], text[end : end + 1]),
+    )
+    return all(
+        not _is_punctuation(inner) or not outer.strip() or _is_punctuation(outer)
+        for inner, outer in sides
+    )
+
+
+def _is_punctuation(character: str) -> bool:
+    return unicodedata.category(character)[0] in "PS"
