@@ -39,6 +39,7 @@ _MOST_DELIMITERS = 1_000
 _DELIMITERS = re.compile(rb"[*_~\[`$]")
 # Other dollar signs, as in "$5 or $6", are text.
 _MATH = re.compile(rb"(?<![\\$])(?:\$\$[^$]+\$\$|\$(?=\S)[^$]+(?<=\S)\$(?!\d))|(\$)")
+_FOOTNOTE = re.compile(rb"\[\^[^\]\s]+\]:[ \t]*")
 _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 _ENTITY = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|\w+);")
 _BLOCK_START = re.compile(
@@ -159,16 +160,7 @@ class _Reader:
         while True:
             node = cursor.node
             if is_down and node is not None and node.type in _BLOCKS:
-                continuations = [
-                    (child.start_byte, child.end_byte)
-                    for child in node.children
-                    if child.type == "block_continuation" and child.start_byte < child.end_byte
-                ]
-                is_line = parents[-1] == "paragraph"
-                end = min(node.end_byte, len(self._data) - 1)
-                if parents[-1] == "atx_heading":
-                    end = node.start_byte + _length_of_heading(self._data[node.start_byte : end])
-                yield _Block(node.type, node.start_byte, end, is_line, continuations)
+                yield self._block(node, parents[-1])
             elif is_down and node is not None and node.type == "link_reference_definition":
                 for child in node.children:
                     if child.type == "link_label":
@@ -183,6 +175,20 @@ class _Reader:
                 parents.pop()
                 if not cursor.goto_parent():
                     return
+
+    def _block(self, node: "Node", parent: str) -> _Block:
+        """Return the block of a node, without what opens a footnote or closes a heading."""
+        start, end = node.start_byte, min(node.end_byte, len(self._data) - 1)
+        if parent == "atx_heading":
+            end = start + _length_of_heading(self._data[start:end])
+        elif footnote := _FOOTNOTE.match(self._data, start, end):
+            start = footnote.end()
+        continuations = [
+            (child.start_byte, child.end_byte)
+            for child in node.children
+            if child.type == "block_continuation" and child.start_byte < child.end_byte
+        ]
+        return _Block(node.type, start, end, parent == "paragraph", continuations)
 
     def _style(self, block: _Block) -> "_Style":
         """Return how the text of a block is written."""
@@ -288,8 +294,7 @@ class _InlineReader:
         start, end = node.start_byte, node.end_byte
         label = _label(self._data[start:end].removesuffix(b"[]"))
         if node.type in _BY_LABEL and label[:1] in ("^", "!"):  # a footnote, a GitHub alert
-            is_footnote = start == 0 and self._data[end : end + 1] == b":"
-            return [self._event(Kind.EMPTY, start, end + is_footnote)]
+            return [self._event(Kind.EMPTY, start, end)]
         if node.type in _BY_LABEL and label not in self._labels:
             return None  # brackets
         text = next((child for child in node.children if child.type == "link_text"), None)

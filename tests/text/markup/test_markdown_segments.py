@@ -141,7 +141,7 @@ def test_text_that_would_be_markup_is_escaped(target, expected):
 @pytest.mark.parametrize(
     ("source", "target", "pairs", "expected"),
     [
-        ("# a", "# b #", "", "# # b \\#"),
+        ("# a", "# b #", "", "# \\# b \\#"),
         ("|a|\n|-|\n|b|", "x | y", "", "|x \\| y|\n|-|\n|x \\| y|"),
         ("![a](b)", "x [y] *z*", "", "![x \\[y\\] \\*z\\*](b)"),
         ("[](b 'c')", "it's \\ \"x\"", "", "[](b 'it&#39;s &#92; &quot;x&quot;')"),
@@ -211,7 +211,7 @@ def test_the_pages_of_this_project_stay_as_they_are(path):
         "[" * 3_000 + "a",
         ">" * 3_000 + " a",
         "".join(f"{'  ' * depth}- a\n" for depth in range(300)),
-        "<b>" * 10_000 + "x y" + "</b>" * 10_000,
+        "<b>" * 2_000 + "x y" + "</b>" * 2_000,
         pytest.param("<b>" * 100_000 + "x y" + "</b>" * 100_000, marks=pytest.mark.slow),
         pytest.param("*a* b\n\n" * 20_000, marks=pytest.mark.slow),
         pytest.param(">" * 100_000 + " a", marks=pytest.mark.slow),
