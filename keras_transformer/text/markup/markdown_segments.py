@@ -47,6 +47,7 @@ _BLOCK_START = re.compile(
     re.MULTILINE,
 )
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+_ESCAPES = re.compile(rb"\\[!-/:-@\[-`{-~]")
 _SURROGATE = re.compile(b"\xed[\xa0-\xbf][\x80-\xbf]")
 _IN_ATTRIBUTES = {"\\": "&#92;", "|": "&#124;", "(": "&#40;", ")": "&#41;", "\n": " "}
 
@@ -125,7 +126,8 @@ class _Reader:
         self._labels: set[str] = set()
 
     def segments(self) -> list[Segment]:
-        tree = _parsers()[0].parse(self._data)
+        # The grammar for blocks takes an escape or an entity after a bracket as an error.
+        tree = _parsers()[0].parse(_ESCAPES.sub(b"xx", self._data).replace(b"&", b"x"))
         blocks = list(self._blocks(tree.root_node))
         events: list[Event] = []
         for block in blocks:
@@ -146,10 +148,19 @@ class _Reader:
         has_links = bool(self._labels) or any(event.name in _LINKS for event in group)
         style = self._style(block)._replace(has_links=has_links)
         encode = functools.partial(_encode, style=style)
-        for segment in segments_of([group], encode, _encode_attribute, _is_read):
-            if segment.source[0] > self._offsets[block.start] and not segment.is_attribute:
-                encode = functools.partial(_encode, style=style._replace(is_start=False))
-                segment = dataclasses.replace(segment, encode=encode)
+        first, last = self._offsets[block.start], self._offsets[block.end]
+        for segment in segments_of([group], encode, _encode_attribute):
+            if not segment.is_attribute:
+                around = (
+                    self._source[first : segment.source[0]],
+                    self._source[segment.source[1] : last],
+                )
+                is_read = functools.partial(_is_read, around=around)
+                # White space next to a delimiter would change its meaning.
+                segment = dataclasses.replace(segment, before="", after="", is_read=is_read)
+                if segment.source[0] > first:
+                    encode = functools.partial(_encode, style=style._replace(is_start=False))
+                    segment = dataclasses.replace(segment, encode=encode)
             yield segment
 
     def _blocks(self, root: "Node") -> Iterator[_Block]:
@@ -438,21 +449,35 @@ def _has_meaning(character: str, before: str, after: str, style: _Style, is_math
     )
 
 
-def _is_read(text: str, tags: Sequence[tuple[str, int, int]]) -> bool:
-    """Return whether the parser finds the tags, and no others, in a text."""
-    names = {*_EMPHASIS, *_LINKS}
-    data = text.encode("utf-8", "replace")
+def _is_read(text: str, tags: Sequence[tuple[str, int, int]], around: tuple[str, str]) -> bool:
+    """Return whether the parser finds the tags, and no others, in a text between two others."""
+    before, after = around
+    expected = sorted(tag for tag in tags if tag[0] in (*_EMPHASIS, *_LINKS))
+    found, outer = _found(text, before, after)
+    return (
+        found == expected
+        and outer == _found("x", before, after)[1]
+        and all(_is_flanking(text, *tag) for tag in expected)
+    )
+
+
+def _found(text: str, before: str, after: str) -> tuple[list[tuple[str, int, int]], list[str]]:
+    """Return the tags in a text, and the names of those that are not in it."""
+    data = f"{before}{text}{after}".encode("utf-8", "replace")
     offsets = character_offsets(data)
-    found = []
+    found, outer = [], []
     stack = [_parsed(data, ())]
     while stack:
         node = stack.pop()
-        if node.type in names:
-            found.append((node.type, offsets[node.start_byte], offsets[node.end_byte]))
+        if node.type in (*_EMPHASIS, *_LINKS):
+            start, end = (offsets[byte] - len(before) for byte in node.byte_range)
+            if start >= 0 and end <= len(text):
+                found.append((node.type, start, end))
+            else:
+                outer.append(node.type)
         if node.type != "image":
             stack += node.children
-    expected = sorted(tag for tag in tags if tag[0] in names)
-    return sorted(found) == expected and all(_is_flanking(text, *tag) for tag in expected)
+    return sorted(found), sorted(outer)
 
 
 def _is_flanking(text: str, name: str, start: int, end: int) -> bool:

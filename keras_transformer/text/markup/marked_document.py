@@ -167,6 +167,7 @@ def _spelled(segment: Segment, translation: Translation, source: _Edits) -> str:
     """Return the translation of a segment as it is written in the document."""
     if translation.text == segment.text:
         return source.text(segment.source)
+    translation = _stripped(translation)
     characters = segment.encode(translation.text)
     for protected, (start, end) in zip(segment.protected, translation.kept, strict=True):
         characters[start:end] = [source.text(protected.source), *[""] * (end - start - 1)]
@@ -182,6 +183,19 @@ def _spelled(segment: Segment, translation: Translation, source: _Edits) -> str:
                 tags[index] = (f"<{name}>", f"</{name}>")
         text, _ = _joined(segment, characters, steps, tags)
     return f"{segment.before}{text}{segment.after}"
+
+
+def _stripped(translation: Translation) -> Translation:
+    """Return a translation without white space at its ends, which comes from the source."""
+    text = translation.text.strip()
+    start = translation.text.find(text)
+    end = start + len(text)
+
+    def shifted(first: int, last: int) -> Span:
+        return min(max(first, start), end) - start, min(max(last, start), end) - start
+
+    links = [(*link[:2], *shifted(*link[2:])) for link in translation.links]
+    return Translation(text, links, [shifted(*span) for span in translation.kept])
 
 
 def _joined(

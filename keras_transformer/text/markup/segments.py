@@ -180,7 +180,6 @@ def segments_of(
     blocks: Sequence[list[Event]],
     encode: Encode,
     encode_attribute: Callable[[str, str], list[str]],
-    is_read: IsRead | None = None,
 ) -> Iterator[Segment]:
     """Yield the segments of blocks, in the order in which they start.
 
@@ -188,12 +187,11 @@ def segments_of(
         blocks: the result of `resolve`.
         encode: spells the characters of text.
         encode_attribute: spells the characters of an attribute between quotes of a kind.
-        is_read: see `Segment`.
     """
     for block in blocks:
         found = []
         text = [event for event in block if event.kind is not Kind.ATTRIBUTE]
-        segment = _segment_of(text, encode, is_read)
+        segment = _segment_of(text, encode)
         if segment is not None:
             found.append(segment)
         for event in block:
@@ -219,7 +217,7 @@ def _attribute_of(event: Event, encode: Callable[[str, str], list[str]]) -> Segm
     )
 
 
-def _segment_of(events: Sequence[Event], encode: Encode, is_read: IsRead | None) -> Segment | None:
+def _segment_of(events: Sequence[Event], encode: Encode) -> Segment | None:
     """Return the segment of a block, or None if there is nothing to translate."""
     if not has_words(events):
         return None
@@ -240,7 +238,6 @@ def _segment_of(events: Sequence[Event], encode: Encode, is_read: IsRead | None)
         "".join(event.text for event in events[left:first] if event.kind is Kind.TEXT),
         "".join(event.text for event in events[last + 1 : right] if event.kind is Kind.TEXT),
         encode,
-        is_read=is_read,
     )
 
 

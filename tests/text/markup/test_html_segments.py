@@ -157,10 +157,10 @@ def test_tags_without_their_counterpart_are_kept_in_place(source, target, pairs,
 
 def test_text_and_attributes_are_encoded_minimally():
     document = parse_markup("<p title='a' lang=x>b <img alt=c></p>")
-    result = document.render([Translation("""'"&<>é\xa0""")] * 3)
+    result = document.render([Translation("""'"&<>\xa0é""")] * 3)
     assert result == (
-        "<p title='&#39;\"&amp;&lt;&gt;é\xa0' lang=x>'\"&amp;&lt;&gt;é\xa0 "
-        '<img alt="\'&quot;&amp;&lt;&gt;é\xa0"></p>'
+        "<p title='&#39;\"&amp;&lt;&gt;\xa0é' lang=x>'\"&amp;&lt;&gt;\xa0é "
+        '<img alt="\'&quot;&amp;&lt;&gt;\xa0é"></p>'
     )
 
 
