@@ -36,6 +36,7 @@ _KEPT = ("code_span", "latex_block", "uri_autolink", "email_autolink")
 _BLOCKS = ("inline", "pipe_table_cell", "html_block")
 # The parser needs memory that grows with the square of the delimiters that do not match.
 _MOST_DELIMITERS = 1_000
+_MOST_AROUND = 1_000  # characters next to a translation that decide how it is read
 _DELIMITERS = re.compile(rb"[*_~\[`$]")
 # Other dollar signs, as in "$5 or $6", are text.
 _MATH = re.compile(rb"(?<![\\$])(?:\$\$[^$]+\$\$|\$(?=\S)[^$]+(?<=\S)\$(?!\d))|(\$)")
@@ -135,25 +136,28 @@ class _Reader:
             events.append(Event(Kind.BREAK, start, start))
             events += self._events(block)
         starts = [self._offsets[block.start] for block in blocks]
+        styles = [self._style(block) for block in blocks]
         segments: list[Segment] = []
         for group in resolve(events, len(self._source)):
-            block = blocks[bisect.bisect_right(starts, group[0].start) - 1]
+            index = bisect.bisect_right(starts, group[0].start) - 1
+            block = blocks[index]
             if block.kind == "html_block":
                 segments += segments_of([group], encode_text, encode_attribute)
             else:
-                segments += self._segments_of(group, block)
+                segments += self._segments_of(group, block, styles[index])
         return segments
 
-    def _segments_of(self, group: list[Event], block: _Block) -> Iterator[Segment]:
+    def _segments_of(self, group: list[Event], block: _Block, style: _Style) -> Iterator[Segment]:
         has_links = bool(self._labels) or any(event.name in _LINKS for event in group)
-        style = self._style(block)._replace(has_links=has_links)
+        style = style._replace(has_links=has_links)
         encode = functools.partial(_encode, style=style)
         first, last = self._offsets[block.start], self._offsets[block.end]
         for segment in segments_of([group], encode, _encode_attribute):
             if not segment.is_attribute:
+                start, end = segment.source
                 around = (
-                    self._source[first : segment.source[0]],
-                    self._source[segment.source[1] : last],
+                    self._source[max(first, start - _MOST_AROUND) : start],
+                    self._source[end : min(last, end + _MOST_AROUND)],
                 )
                 is_read = functools.partial(_is_read, around=around)
                 # White space next to a delimiter would change its meaning.
@@ -201,7 +205,7 @@ class _Reader:
         ]
         return _Block(node.type, start, end, parent == "paragraph", continuations)
 
-    def _style(self, block: _Block) -> "_Style":
+    def _style(self, block: _Block) -> _Style:
         """Return how the text of a block is written."""
         lines = []
         ends = dict(block.continuations)
@@ -453,6 +457,8 @@ def _is_read(text: str, tags: Sequence[tuple[str, int, int]], around: tuple[str,
     """Return whether the parser finds the tags, and no others, in a text between two others."""
     before, after = around
     expected = sorted(tag for tag in tags if tag[0] in (*_EMPHASIS, *_LINKS))
+    if not _DELIMITERS.search(text.encode("utf-8", "replace")):
+        return not expected
     found, outer = _found(text, before, after)
     return (
         found == expected
