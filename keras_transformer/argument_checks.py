@@ -109,7 +109,7 @@ def of_one_or_many(
 ) -> OneOrMany[_Options]:
     """Decorator that lets a method that takes a list of strings also accept a single string.
 
-    For a single string, it returns a string, and other arguments can also be single strings.
+    For a single string, it returns a string, and `prefixes` can also be a single string.
     """
 
     @functools.wraps(translate)
@@ -117,7 +117,8 @@ def of_one_or_many(
         if not isinstance(sentences, str):
             return translate(self, sentences, *args, **options)
         args = tuple([each] if isinstance(each, str) else each for each in args)
-        options = {n: [each] if isinstance(each, str) else each for n, each in options.items()}
+        if isinstance(options.get("prefixes"), str):
+            options["prefixes"] = [options["prefixes"]]
         return translate(self, [sentences], *args, **options)[0]
 
     method: Any = either

@@ -25,6 +25,9 @@ from keras_transformer.search_options import (
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.alignment import Alignment
 from keras_transformer.text.glossary import TermEncoder, Terms, glossary_of
+from keras_transformer.text.icu_messages import TextsToTranslate
+from keras_transformer.text.markup import MarkupKind
+from keras_transformer.text.markup.marked_up_texts import MOST_VARIABLES, MarkedUpTexts, PartLimits
 from keras_transformer.text.sentence_encoding import (
     LONG_SENTENCES,
     LongSentences,
@@ -32,8 +35,8 @@ from keras_transformer.text.sentence_encoding import (
     encode_sentences,
     split_sentences,
 )
-from keras_transformer.text.stand_ins import KeptSentence, StandIns
-from keras_transformer.text.variables import NONE, find_variables
+from keras_transformer.text.stand_ins import KeptSentence, RestoredText, StandIns
+from keras_transformer.text.variables import AUTO, NONE, check_keep, find_variables
 from keras_transformer.types import TermForm
 
 Rows = Sequence[Sequence[int]]  # ids without BOS or EOS
@@ -96,7 +99,8 @@ class SentenceTranslator(HasSearchOptions):
         progress: bool = False,
         *,
         glossary: Terms | None = None,
-        keep: str = NONE,
+        keep: str | None = None,
+        markup: MarkupKind | None = None,
     ) -> list[str]:
         """Return the best translation of each sentence.
 
@@ -111,22 +115,30 @@ class SentenceTranslator(HasSearchOptions):
                 whole words. Only `Translator` supports a glossary.
             keep: the parts of a sentence that its translation must contain unchanged, exactly once:
                 "auto" for variables such as `{name}` and `%s`, URLs and e-mail addresses; "none";
-                or a regular expression; see `text.find_variables`. Only `Translator`
-                supports it.
+                or a regular expression; see `text.find_variables`. With "auto", the text in plural
+                and select arguments of ICU messages is translated; see `text.IcuMessage`. The
+                default is "auto" with `markup`, otherwise "none". Only `Translator` supports it.
+            markup: "html", "xml" or "markdown": each of `sentences` is a document or a part of it,
+                which is returned with its text translated; see `text.parse_markup`. Only
+                `Translator` supports it, without prefixes.
 
         Returns:
             The translations in the order of `sentences`; for a single sentence, a string. Each
             translation includes its prefix as normalized by the tokenizer. If a sentence is split,
-            the translations of its parts are joined with spaces.
+            the translations of its parts are joined with spaces. With `markup`, the documents.
 
         Raises:
             SentenceTooLong: a sentence or a prefix is rejected because it is longer than
                 `max_source_length`. All methods can raise this subclass of `UserInputError`.
-            UserInputError: the terms of a sentence do not fit into the output limit, or the
-                vocabulary cannot write a term.
+            UserInputError: the terms of a sentence do not fit into the output limit, the
+                vocabulary cannot write a term, or an XML document is not well-formed.
         """
-        if self.long_sentences == "split" and prefixes is None:
-            return self._translate_parts(sentences, progress, glossary, keep)
+        if markup is not None:
+            if prefixes is not None:
+                raise UserInputError("`prefixes` cannot be combined with `markup`.")
+            return self._translate_marked_up(sentences, markup, progress, glossary, keep)
+        if prefixes is None:
+            return self._translate_texts(sentences, progress, glossary, keep)
         found = self._search(sentences, 1, prefixes, progress, glossary, keep)
         return [best[0] for best, *_ in found]
 
@@ -141,7 +153,7 @@ class SentenceTranslator(HasSearchOptions):
         progress: bool = False,
         *,
         glossary: Terms | None = None,
-        keep: str = NONE,
+        keep: str | None = None,
     ) -> list[list[tuple[str, float]]]:
         """Return the n best translations of each sentence with their scores.
 
@@ -150,7 +162,8 @@ class SentenceTranslator(HasSearchOptions):
             n: number of translations per sentence, at most `beam_size`.
             prefixes: as in `translate`.
             progress: whether to show a progress bar on stderr.
-            glossary, keep: as in `translate`; they apply to all n translations.
+            glossary, keep: as in `translate`; they apply to all n translations. ICU messages stay
+                as they are.
 
         Returns:
             A list of `(text, score)` pairs for each sentence, best first. The score is the
@@ -266,12 +279,19 @@ class SentenceTranslator(HasSearchOptions):
         """Maximum number of tokens in a sentence, including EOS."""
         return self.search_options.source_limit(self.max_length)
 
-    def _translate_parts(
-        self, sentences: Iterable[str], progress: bool, glossary: Terms | None, keep: str
+    def _translate_texts(
+        self, sentences: Iterable[str], progress: bool, glossary: Terms | None, keep: str | None
     ) -> list[str]:
-        """Like `translate`, but splits sentences that are too long."""
-        kept = self._kept(sentences, keep)
-        parts = self._split([each.text for each in kept])
+        """Return the translations, without prefixes. Messages and long sentences are divided."""
+        keep = self._checked_keep(keep)
+        found = [TextsToTranslate(each, keep) for each in checked_strings("sentences", sentences)]
+        indices = [i for i, each in enumerate(found) for _ in each.texts]
+        kept = [
+            self._stand_ins.replace(text, variables)
+            for each in found
+            for text, variables in zip(each.texts, each.variables, strict=True)
+        ]
+        parts = self._parts([each.text for each in kept], indices)
         rows, texts, of_rows = [], [], []
         for each, its_rows in zip(kept, parts, strict=True):
             is_split = len(its_rows) > 1
@@ -280,11 +300,56 @@ class SentenceTranslator(HasSearchOptions):
             of_rows += [each] * len(its_rows)
         prefix_rows: Rows = [[]] * len(rows)
         search = self._search_with(texts, rows, glossary, of_rows)
-        found = search(rows, prefix_rows, 1, progress)
-        texts = [best[0] for best, *_ in self._texts(found, prefix_rows, kept=of_rows)]
-        return joined(parts, texts)
+        results = search(rows, prefix_rows, 1, progress)
+        texts = [best[0] for best, *_ in self._texts(results, prefix_rows, kept=of_rows)]
+        translations = iter(joined(parts, texts))
+        return [each.join(itertools.islice(translations, len(each.texts))) for each in found]
 
-    def _split(self, sentences: Iterable[str]) -> list[list[list[int]]]:
+    def _translate_marked_up(
+        self,
+        documents: Iterable[str],
+        markup: MarkupKind,
+        progress: bool,
+        glossary: Terms | None,
+        keep: str | None,
+    ) -> list[str]:
+        """Return documents with their text translated."""
+        self._check_has_terms("markup")
+        if self.long_sentences == "cut":
+            raise UserInputError('`markup` cannot be combined with `long_sentences="cut"`.')
+        limits = PartLimits(
+            self.source_tokenizer,
+            self.tokenizer,
+            self._stand_ins,
+            max_length=self._most_tokens() - self._tags.length,
+            most_variables=min(MOST_VARIABLES, self.extra_length),
+            splits=self.long_sentences == "split",
+            language=self.source_language,
+        )
+        documents = checked_strings("sentences", documents)
+        keep = self._checked_keep(AUTO if keep is None else keep)
+        texts = MarkedUpTexts(documents, markup, keep, limits)
+        sentences = [each.text for each in texts.kept]
+        rows = self._encode_sources("sentences", sentences, indices=texts.documents)
+        search = self._search_with(sentences, rows, glossary, texts.kept)
+        outputs = [RestoredText("", {})] * len(rows)
+        for i, (ids, *_), _ in search(rows, [[]] * len(rows), 1, progress):
+            outputs[i] = self._stand_ins.restore(texts.kept[i], ids)
+        pairs = texts.to_align(outputs)
+        sides = [[pair[side] for pair in pairs.values()] for side in (0, 1)]
+        alignments = self.align(*sides, progress=progress)
+        return texts.render(outputs, dict(zip(pairs, alignments, strict=True)))
+
+    def _parts(self, sentences: Sequence[str], indices: Sequence[int]) -> list[list[list[int]]]:
+        """Return the id rows of sentences, several for a long one if `long_sentences="split"`."""
+        if self.long_sentences == "split":
+            return self._split(sentences, indices)
+        rows = self._encode_sources("sentences", sentences, self.long_sentences, indices)
+        return [[row] for row in rows]
+
+    def _split(
+        self, sentences: Iterable[str], indices: Sequence[int] | None = None
+    ) -> list[list[list[int]]]:
         """Return the id rows of each sentence's parts. A short sentence has a single part."""
         limit, language = self._most_tokens() - self._tags.length, self.source_language
         if limit < 2:
@@ -292,7 +357,9 @@ class SentenceTranslator(HasSearchOptions):
                 "`max_source_length` must leave room for a tag, a token and the end of the "
                 f"sentence if sentences are split. Received: {self._most_tokens()}"
             )
-        parts = split_sentences("sentences", sentences, self.source_tokenizer, limit, language)
+        parts = split_sentences(
+            "sentences", sentences, self.source_tokenizer, limit, language, indices
+        )
         return [self._tags.before(rows) for rows in parts]
 
     def _search(
@@ -302,22 +369,24 @@ class SentenceTranslator(HasSearchOptions):
         prefixes: Iterable[str] | None,
         progress: bool,
         glossary: Terms | None,
-        keep: str,
+        keep: str | None,
     ) -> list[list[tuple[str, float]]]:
         """Return the n best `(text, score)` pairs for each sentence."""
-        kept = self._kept(sentences, keep)
+        keep = self._checked_keep(keep)
+        kept = [
+            self._stand_ins.replace(sentence, find_variables(sentence, keep))
+            for sentence in checked_strings("sentences", sentences)
+        ]
         texts = [each.text for each in kept]
         rows, prefix_rows = self._rows(texts, prefixes)
         search = self._search_with(texts, rows, glossary, kept)
         return self._texts(search(rows, prefix_rows, n, progress), prefix_rows, kept=kept)
 
-    def _kept(self, sentences: Iterable[str], keep: str) -> list[KeptSentence]:
-        """Return the sentences with words in place of the parts to keep."""
-        sentences = checked_strings("sentences", sentences)
-        if keep == NONE:
-            return [KeptSentence(sentence, [], []) for sentence in sentences]
+    def _checked_keep(self, keep: str | None) -> str:
+        if keep is None or keep == NONE:
+            return NONE
         self._check_has_terms("keep")
-        return [self._stand_ins.replace(each, find_variables(each, keep)) for each in sentences]
+        return check_keep(keep)
 
     def _search_with(
         self,
@@ -378,16 +447,20 @@ class SentenceTranslator(HasSearchOptions):
         results = [[(text, 0.0)] * num_of_empty for text in self.tokenizer.decode(prefix_rows)]
         for i, ids, scores in found:
             if kept and kept[i].variables:
-                texts = [self._stand_ins.restore(kept[i], row) for row in ids]
+                texts = [self._stand_ins.restore(kept[i], row).text for row in ids]
             else:
                 texts = self.tokenizer.decode(ids)
             results[i] = list(zip(texts, scores, strict=True))
         return results
 
     def _encode_sources(
-        self, name: str, sentences: Iterable[str], long_sentences: LongSentences = "refuse"
+        self,
+        name: str,
+        sentences: Iterable[str],
+        long_sentences: LongSentences = "refuse",
+        indices: Sequence[int] | None = None,
     ) -> list[list[int]]:
-        return self._tags.encode(name, sentences, self._most_tokens(), long_sentences)
+        return self._tags.encode(name, sentences, self._most_tokens(), long_sentences, indices)
 
     def _encode(self, name: str, sentences: Iterable[str]) -> list[list[int]]:
         return encode_sentences(name, sentences, self.tokenizer, self._most_tokens())

@@ -3,11 +3,17 @@
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Self
 
 from keras_transformer.errors import refuse
-from keras_transformer.text.variables import AUTO, Variable, find_variables
+from keras_transformer.text.variables import (
+    AUTO,
+    NUMBERS,
+    Variable,
+    find_variables,
+    has_words,
+)
 
 MOST_TEXTS = 32  # of a message that is expanded to whole sentences
 MOST_LEVELS = 32  # of nested arguments
@@ -134,6 +140,53 @@ class IcuMessage:
             literal = []
         literal.append(text[place:])
         return "".join([*parts, _quoted("".join(literal), tree.counts, self._doubled)])
+
+
+class TextsToTranslate:
+    """The texts of a sentence: the sentence itself, or the texts of an ICU message.
+
+    Texts that consist of variables, which a translation contains unchanged, are left out.
+
+    Args:
+        sentence: the sentence.
+        keep, fixed: as in `find_variables`.
+        may_be_message: whether the sentence can be a message. For this, `keep` must be `"auto"` or
+            `"numbers"`.
+
+    Attributes:
+        message: the message, or None.
+        texts: the texts to translate.
+        variables: the variables of each text.
+    """
+
+    def __init__(
+        self,
+        sentence: str,
+        keep: str,
+        fixed: Sequence[tuple[int, int]] = (),
+        may_be_message: bool = True,
+    ) -> None:
+        may_be_message = may_be_message and keep in (AUTO, NUMBERS) and not fixed
+        self.message = IcuMessage.parse(sentence) if may_be_message else None
+        if self.message is None:
+            self._all, variables = [sentence], [find_variables(sentence, keep, fixed)]
+        else:
+            self._all, variables = self.message.texts, self.message.variables(keep)
+        self._is_text = [
+            not spans or has_words(text, spans)
+            for text, spans in zip(self._all, variables, strict=True)
+        ]
+        self.texts = list(itertools.compress(self._all, self._is_text))
+        self.variables = list(itertools.compress(variables, self._is_text))
+
+    def join(self, translations: Iterable[str]) -> str:
+        """Return the translation of the sentence from a translation of each text."""
+        rest = iter(translations)
+        texts = [
+            next(rest) if is_text else text
+            for text, is_text in zip(self._all, self._is_text, strict=True)
+        ]
+        return texts[0] if self.message is None else self.message.join(texts)
 
 
 class _NoMessage(Exception):

@@ -80,20 +80,24 @@ def encode_sentences(
     tokenizer: Encoder,
     max_length: int,
     long_sentences: LongSentences = "refuse",
+    indices: Sequence[int] | None = None,
 ) -> list[list[int]]:
     """Return the ids of sentences, without BOS or EOS.
 
     A sentence with more than `max_length` tokens, including EOS, raises `SentenceTooLong` or, with
-    `long_sentences="cut"`, is truncated with a warning. `name` is the argument name for errors.
+    `long_sentences="cut"`, is truncated with a warning. `name` is the argument name for errors, and
+    `indices` the index of each sentence in this argument if several sentences can belong to an
+    item.
     """
     sentences = checked_strings(name, sentences)
     rows = _rows_up_to(max_length, sentences, tokenizer)
     for i, (sentence, row) in enumerate(zip(sentences, rows, strict=True)):
         if len(row) < max_length:
             continue
+        index = i if indices is None else indices[i]
         if long_sentences == "refuse":
-            raise SentenceTooLong(name, i, length_fault(sentence, max_length))
-        warn_of_length(name, i, sentence, max_length, CUT)
+            raise SentenceTooLong(name, index, length_fault(sentence, max_length))
+        warn_of_length(name, index, sentence, max_length, CUT)
         rows[i] = row[: max_length - 1]
     return rows
 
@@ -104,6 +108,7 @@ def split_sentences(
     tokenizer: WordEncoder,
     max_length: int,
     language: str,
+    indices: Sequence[int] | None = None,
 ) -> list[list[list[int]]]:
     """Return a list of id rows for each sentence; long sentences are split, with a warning.
 
@@ -116,8 +121,14 @@ def split_sentences(
     for i, sentence in enumerate(sentences):
         if len(parts[i][0]) >= max_length:
             parts[i] = _parts(sentence, tokenizer, max_length - 1, language)
-            warn_of_length(name, i, sentence, max_length, f"it is split into {len(parts[i]):,}")
+            index = i if indices is None else indices[i]
+            warn_of_length(name, index, sentence, max_length, f"it is split into {len(parts[i]):,}")
     return parts
+
+
+def is_longer(sentence: str, tokenizer: Encoder, max_length: int) -> bool:
+    """Return whether a sentence has more than `max_length` tokens, including EOS."""
+    return len(_rows_up_to(max_length, [sentence], tokenizer)[0]) >= max_length
 
 
 def _rows_up_to(length: int, sentences: list[str], tokenizer: Encoder) -> list[list[int]]:
@@ -247,11 +258,16 @@ class TargetTags:
         return 1 if self._tags else 0
 
     def encode(
-        self, name: str, sentences: Iterable[str], max_length: int, long_sentences: LongSentences
+        self,
+        name: str,
+        sentences: Iterable[str],
+        max_length: int,
+        long_sentences: LongSentences,
+        indices: Sequence[int] | None = None,
     ) -> list[list[int]]:
         """Like `encode_sentences`, but adds tags and reserves space for them."""
         most = max_length - self.length
-        rows = encode_sentences(name, sentences, self._tokenizer, most, long_sentences)
+        rows = encode_sentences(name, sentences, self._tokenizer, most, long_sentences, indices)
         return [self.before([row])[0] for row in rows]
 
     def is_put_before(self, sentence: str, row: Sequence[int]) -> bool:

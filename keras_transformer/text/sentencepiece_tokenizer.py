@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import io
+import itertools
 import math
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Self, TypeVar, cast
@@ -25,7 +26,14 @@ from keras_transformer.argument_checks import (
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.files import write_bytes
 from keras_transformer.input_files import read_input
-from keras_transformer.text.sentencepiece_model import MOST_PIECES, PieceVocabulary, check_sizes
+from keras_transformer.text.sentencepiece_model import (
+    BYTES,
+    MOST_PIECES,
+    VARINT,
+    PieceVocabulary,
+    check_sizes,
+    fields,
+)
 from keras_transformer.text.subword_sampler import SPACE, SubwordSampler
 from keras_transformer.types import MODEL_TYPES, NORMALIZATIONS, PathLike, SpecialTokens
 
@@ -36,6 +44,8 @@ _LONGEST_LINE_BYTES = 1 << 20
 # Unigram training sums floats per thread. A fixed thread count makes results reproducible.
 _TRAINING_THREADS = 16
 _T = TypeVar("_T")
+# Fields of the messages `SentencePieceText` and, for `_BEGIN` and `_END`, of its pieces.
+_PIECE, _BEGIN, _END = (2, BYTES), (4, VARINT), (5, VARINT)
 _PLACE = "\uf8ff"  # private use: marks the place of another text
 
 
@@ -328,28 +338,50 @@ class SentencePieceTokenizer:
         # The library treats an empty list as one empty sentence.
         return self._processor.decode(rows) if rows else []
 
-    def decode_with(self, ids: Iterable[int], texts: Mapping[int, str]) -> str:
-        """Convert a row of token ids to a sentence with other texts for some tokens.
+    def decode_around(
+        self, ids: Iterable[int], tokens: Collection[int]
+    ) -> tuple[list[str], list[int]]:
+        """Convert a row of token ids to the texts around some of its tokens.
 
         Args:
             ids: the ids of the row.
-            texts: the text for each of these tokens, to the byte, in place of the token's own.
+            tokens: ids of tokens that are not converted.
+
+        Returns:
+            `(texts, found)`: the text before each of the tokens and the text after the last one,
+            and the tokens, both from left to right.
         """
         special = self.special_tokens
         ids = [i for i in map(int, ids) if i not in (special.pad, special.bos, special.eos)]
-        pieces, places = self.pieces(ids), []
+        pieces, found = self.pieces(ids), []
         for place, token in enumerate(ids):
-            if token in texts:
+            if token in tokens:
                 space = SPACE if pieces[place].startswith(SPACE) else ""
                 pieces[place] = f"{space}{_PLACE}"
-                places.append(texts[token])
+                found.append(token)
             else:
                 pieces[place] = pieces[place].replace(_PLACE, "")
         text = self._processor.decode_pieces(self._ordered(pieces))
-        first, *others = text.replace(SPACE, " ").strip(" ").split(_PLACE)
-        return first + "".join(
-            text + after for text, after in zip(self._ordered(places), others, strict=True)
+        return text.replace(SPACE, " ").strip(" ").split(_PLACE), self._ordered(found)
+
+    def spans(self, sentence: str) -> list[tuple[int, int]]:
+        """Return the characters of each token of a sentence, `sentence[start:end]`.
+
+        The spans go from left to right and include the space before a word. A token that
+        normalization adds has an empty span.
+        """
+        text = sentence = without_surrogates(sentence)
+        tag: list[int] = []
+        if self.vocabulary is not None:
+            tag, text = self.vocabulary.split_tag(sentence)
+        first = len(sentence) - len(text)
+        message = self._processor.encode(text, out_type="serialized_proto")
+        offsets = list(
+            itertools.accumulate(((byte & 0xC0) != 0x80 for byte in text.encode()), initial=first)
         )
+        pieces = [dict(fields(piece)) for field, piece in fields(message) if field == _PIECE]
+        spans = [(offsets[piece[_BEGIN]], offsets[piece[_END]]) for piece in pieces]
+        return [(0, first)] * len(tag) + spans
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Convert ids to pieces, such as `["▁house", "s"]`."""

@@ -20,6 +20,7 @@ from keras_transformer.types import TermForm
 Spans = Sequence[tuple[int, int]]  # characters of a sentence, from left to right, without overlap
 # Letters that rarely begin a word, so that models copy them like names.
 _FIRST = "XYZQKWVJNMRTPDBCFGHLSOUEAI"
+_APART = ":;!?%«»"  # some languages put spaces next to them
 
 
 class StandIn(NamedTuple):
@@ -37,11 +38,13 @@ class KeptSentence(NamedTuple):
         text: the sentence for the model.
         variables: the text of each variable.
         stand_ins: the words in their place.
+        places: the start and end of each word in `text`.
     """
 
     text: str
     variables: list[str]
     stand_ins: list[StandIn]
+    places: list[tuple[int, int]]
 
     def forms(self, row: Sequence[int], first_term: int) -> list[TermForm]:
         """Return the terms that make a search produce each stand-in of a row exactly once.
@@ -56,6 +59,18 @@ class KeptSentence(NamedTuple):
             for term, stand_in in enumerate(found, start=first_term)
             for token in stand_in.tokens
         ]
+
+
+class RestoredText(NamedTuple):
+    """An output with the variables of its sentence.
+
+    Args:
+        text: the text.
+        places: start and end in `text` of each variable, by its index.
+    """
+
+    text: str
+    places: dict[int, tuple[int, int]]
 
 
 class StandIns:
@@ -78,16 +93,17 @@ class StandIns:
             UserInputError: the vocabulary has too few words for the variables.
         """
         if not spans:
-            return KeptSentence(sentence, [], [])
+            return KeptSentence(sentence, [], [], [])
         words = {match.group() for match in word_pattern().finditer(sentence)}
         free = (each for each in self._candidates if each.word not in words)
         chosen = [*itertools.islice(free, len(spans))]
         while len(chosen) == len(spans):
-            text = _with_words(sentence, spans, chosen)
+            text, places = with_texts(sentence, spans, [each.word for each in chosen])
             (row,) = self._source_tokenizer.encode([text])
             lost = [i for i, each in enumerate(chosen) if _count(row, each) != 1]
             if not lost:
-                return KeptSentence(text, [sentence[slice(*span)] for span in spans], chosen)
+                variables = [sentence[slice(*span)] for span in spans]
+                return KeptSentence(text, variables, chosen, places)
             chosen = [
                 other
                 for i, each in enumerate(chosen)
@@ -98,14 +114,33 @@ class StandIns:
             f"{len(spans):,} variables in {sentence[:80]!r}"
         )
 
-    def restore(self, kept: KeptSentence, ids: Sequence[int]) -> str:
-        """Return the text of an output, with the variables in the places of the stand-ins."""
+    def restore(self, kept: KeptSentence, ids: Sequence[int]) -> RestoredText:
+        """Return the text of an output, with the variables in the places of the stand-ins.
+
+        A variable that has white space on a side in the sentence has it in the text too, unless it
+        is next to punctuation. White space between a variable and the punctuation that it touches
+        in the sentence is removed.
+        """
+        if not kept.variables:
+            return RestoredText(self._tokenizer.decode([ids])[0], {})
         by_token = {
-            token: variable
-            for variable, each in zip(kept.variables, kept.stand_ins, strict=True)
-            for token in each.tokens
+            token: index for index, each in enumerate(kept.stand_ins) for token in each.tokens
         }
-        return self._tokenizer.decode_with(ids, by_token)
+        texts, tokens = self._tokenizer.decode_around(ids, by_token)
+        found = [by_token[token] for token in tokens]
+        for number, index in enumerate(found):
+            start, end = kept.places[index]
+            before, after = kept.text[max(start - 1, 0) : start], kept.text[end : end + 1]
+            texts[number] = _spaced(texts[number], before, number > 0)
+            is_between = number + 1 < len(found)
+            texts[number + 1] = _spaced(texts[number + 1][::-1], after, is_between)[::-1]
+        text = texts[0]
+        places = {}
+        for index, following in zip(found, texts[1:], strict=True):
+            variable = kept.variables[index]
+            places[index] = len(text), len(text) + len(variable)
+            text += variable + following
+        return RestoredText(text, places)
 
     @functools.cached_property
     def _candidates(self) -> list[StandIn]:
@@ -130,12 +165,35 @@ def _rank(word: str) -> tuple[bool, int, int]:
     return (not word.isupper(), len(word), place)
 
 
-def _with_words(sentence: str, spans: Spans, stand_ins: Sequence[StandIn]) -> str:
-    parts, place = [], 0
-    for (start, end), stand_in in zip(spans, stand_ins, strict=True):
-        parts += [sentence[place:start], stand_in.word]
-        place = end
-    return "".join([*parts, sentence[place:]])
+def with_texts(
+    text: str, spans: Spans, others: Sequence[str]
+) -> tuple[str, list[tuple[int, int]]]:
+    """Return a text with other texts in place of some of its spans, and where these are."""
+    parts, places, last, length = [], [], 0, 0
+    for (start, end), other in zip(spans, others, strict=True):
+        length += start - last
+        parts += [text[last:start], other]
+        places.append((length, length + len(other)))
+        length += len(other)
+        last = end
+    return "".join([*parts, text[last:]]), places
+
+
+def _spaced(text: str, neighbor: str, is_between: bool) -> str:
+    """Return the text before a variable with the white space that the variable has in its source.
+
+    Args:
+        text: the text.
+        neighbor: the character before the variable in its source; empty at the start.
+        is_between: whether another variable is before the text.
+    """
+    if not text:
+        return " " if is_between else ""
+    if neighbor.isspace() and text[-1].isalnum():
+        return f"{text} "
+    if text[-1].isspace() and text[-2:-1] == neighbor != "" and neighbor not in _APART:
+        return text[:-1]
+    return text
 
 
 def _count(row: Sequence[int], stand_in: StandIn) -> int:

@@ -127,6 +127,24 @@ def find_variables(
     return found
 
 
+def has_words(
+    text: str, variables: Iterable[tuple[int, int]], start: int = 0, end: int | None = None
+) -> bool:
+    """Return whether a part of a text, `text[start:end]`, has letters or digits beside variables.
+
+    Args:
+        text: the text.
+        variables: the start and end of its variables in the part.
+        start, end: the part.
+    """
+    end = len(text) if end is None else end
+    for first, last in (*variables, (end, end)):
+        if any(map(str.isalnum, text[start:first])):
+            return True
+        start = last
+    return False
+
+
 def check_keep(keep: str) -> str:
     """Return `keep`, which must be one of `KEEP` or a regular expression.
 

@@ -1,0 +1,92 @@
+"""Links between the words of a text and its translation, by attention."""
+
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_transformer.text.markup.projection import Link
+from keras_transformer.text.markup.segments import Span
+from keras_transformer.text.words import word_pattern
+
+_LONG = 4  # letters of a word that is the same in two languages only if it has the same meaning
+
+
+class Side(NamedTuple):
+    """A text, the characters of each of its tokens, and of the words that stand for variables."""
+
+    text: str
+    tokens: Sequence[Span]
+    stand_ins: Sequence[Span]
+
+
+def word_links(source: Side, target: Side, weights: np.ndarray) -> list[Link]:
+    """Link each word of a translation with at most one word of the source.
+
+    Stand-ins, and long words or numbers that are in both texts once, are linked with themselves.
+    Punctuation is linked only with the same punctuation. A word that attends most to punctuation or
+    the end of the sentence has no link.
+
+    Args:
+        source, target: the texts.
+        weights: the attention from each target token to each source token and EOS, float
+            (target tokens, source tokens + 1).
+    """
+    source_words, target_words = _words(source.text), _words(target.text)
+    if not source_words or not target_words:
+        return []
+    shares = _shares(target_words, target.tokens)
+    shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-9)
+    attention = shares @ weights[:, :-1] @ _shares(source_words, source.tokens).T
+    end = shares @ weights[:, -1]
+    source_texts = [source.text[slice(*word)] for word in source_words]
+    target_texts = [target.text[slice(*word)] for word in target_words]
+    stand_ins = dict(zip(target.stand_ins, source.stand_ins, strict=True))
+    is_free = np.array([word not in source.stand_ins for word in source_words])
+    is_punctuation = np.array([_is_punctuation(text) for text in source_texts])
+    links = []
+    for number, (word, text) in enumerate(zip(target_words, target_texts, strict=True)):
+        if word in stand_ins:
+            links.append((*stand_ins[word], *word))
+            continue
+        is_same = np.array([other == text for other in source_texts]) & is_free
+        is_copied = _is_copied(text) and is_same.sum() == target_texts.count(text) == 1
+        allowed = is_same if is_copied or _is_punctuation(text) else is_free
+        if not allowed.any():
+            continue
+        best = int(np.where(allowed, attention[number], -1).argmax())
+        if allowed is not is_same and (
+            is_punctuation[best] or attention[number, best] < end[number]
+        ):
+            continue
+        links.append((*source_words[best], *word))
+    return links
+
+
+def _words(text: str) -> list[Span]:
+    return [match.span() for match in word_pattern().finditer(text)]
+
+
+def _shares(words: Sequence[Span], tokens: Sequence[Span]) -> np.ndarray:
+    """Return which share of each token is in each word: float (words, tokens)."""
+    shares = np.zeros((len(words), len(tokens)))
+    place = 0
+    for column, (start, end) in enumerate(tokens):
+        while place and words[place - 1][1] > start:
+            place -= 1
+        while place < len(words) and words[place][1] <= start:
+            place += 1
+        row = place
+        while row < len(words) and words[row][0] < end:
+            shares[row, column] = min(end, words[row][1]) - max(start, words[row][0])
+            row += 1
+    return shares / np.maximum(shares.sum(axis=0), 1)
+
+
+def _is_punctuation(text: str) -> bool:
+    return all(unicodedata.category(character)[0] == "P" for character in text)
+
+
+def _is_copied(text: str) -> bool:
+    return len(text) >= _LONG or any(map(str.isdigit, text))
