@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 # A tensor of Keras's backend, a `keras.KerasTensor`, or an array that Keras converts to one.
 Tensor: TypeAlias = Any
@@ -15,6 +15,8 @@ PathLike: TypeAlias = str | os.PathLike[str]
 KINDS_OF_POSITIONS = ("sinusoidal", "sinusoidal_t2t", "learned", "rotary", "words")
 DECODER_UNITS = ("attention", "ssru")
 OPTIMIZERS = ("adam", "muon")
+MarkupKind = Literal["html", "xml", "markdown"]
+MARKUP: tuple[str, ...] = get_args(MarkupKind)
 MODEL_TYPES = ("bpe", "unigram")  # of SentencePiece
 NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 LAYER_NORM_EPSILON = 1e-6

@@ -26,8 +26,6 @@ from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.alignment import Alignment
 from keras_transformer.text.glossary import TermEncoder, Terms, glossary_of
 from keras_transformer.text.icu_messages import TextsToTranslate
-from keras_transformer.text.markup import MarkupKind
-from keras_transformer.text.markup.marked_up_texts import MOST_VARIABLES, MarkedUpTexts, PartLimits
 from keras_transformer.text.sentence_encoding import (
     LONG_SENTENCES,
     LongSentences,
@@ -37,7 +35,7 @@ from keras_transformer.text.sentence_encoding import (
 )
 from keras_transformer.text.stand_ins import KeptSentence, RestoredText, StandIns
 from keras_transformer.text.variables import AUTO, NONE, check_keep, find_variables
-from keras_transformer.types import TermForm
+from keras_transformer.types import MarkupKind, TermForm
 
 Rows = Sequence[Sequence[int]]  # ids without BOS or EOS
 
@@ -317,6 +315,13 @@ class SentenceTranslator(HasSearchOptions):
         self._check_has_terms("markup")
         if self.long_sentences == "cut":
             raise UserInputError('`markup` cannot be combined with `long_sentences="cut"`.')
+        # Few programs translate documents, and the import takes a while.
+        from keras_transformer.text.markup.marked_up_texts import (
+            MOST_VARIABLES,
+            MarkedUpTexts,
+            PartLimits,
+        )
+
         limits = PartLimits(
             self.source_tokenizer,
             self.tokenizer,

@@ -165,9 +165,7 @@ def _rank(word: str) -> tuple[bool, int, int]:
     return (not word.isupper(), len(word), place)
 
 
-def with_texts(
-    text: str, spans: Spans, others: Sequence[str]
-) -> tuple[str, list[tuple[int, int]]]:
+def with_texts(text: str, spans: Spans, others: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
     """Return a text with other texts in place of some of its spans, and where these are."""
     parts, places, last, length = [], [], 0, 0
     for (start, end), other in zip(spans, others, strict=True):

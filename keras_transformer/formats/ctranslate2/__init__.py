@@ -14,7 +14,16 @@ CTRANSLATE2 = Format(
     files=("model.bin", "tokenizer.model"),
     runtime="ctranslate2.reader:runtime_class",
     reader="ctranslate2.reader:open_export",
-    lacks=("glossary", "keep", "shortlist", "sample", "length_penalty", "ending", "max_repeats"),
+    lacks=(
+        "glossary",
+        "keep",
+        "markup",
+        "shortlist",
+        "sample",
+        "length_penalty",
+        "ending",
+        "max_repeats",
+    ),
     own_search={"length_penalty": "power"},
     importer=Import(
         "ctranslate2.importer:import_ctranslate2_run",

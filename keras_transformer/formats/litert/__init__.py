@@ -15,6 +15,6 @@ LITERT = Format(
     has_search=True,
     runtime="litert.reader:interpreter_class",
     reader="litert.reader:open_export",
-    lacks=("glossary", "keep", "sample", "n_best", "tab_prefix"),
+    lacks=("glossary", "keep", "markup", "sample", "n_best", "tab_prefix"),
 )
 FORMATS = (LITERT,)

@@ -2,7 +2,7 @@
 
 import bisect
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from keras_transformer.errors import refuse
 from keras_transformer.text.markup.html_segments import html_segments
@@ -10,8 +10,8 @@ from keras_transformer.text.markup.markdown_segments import markdown_segments
 from keras_transformer.text.markup.projection import Link, Step, project
 from keras_transformer.text.markup.segments import Segment, Span
 from keras_transformer.text.markup.xml_segments import xml_segments
+from keras_transformer.types import MarkupKind
 
-MarkupKind = Literal["html", "xml", "markdown"]
 _READERS = {"html": html_segments, "xml": xml_segments, "markdown": markdown_segments}
 _BYTE_ORDER_MARK = "\ufeff"
 # Emphasis in Markdown is found only next to certain characters, in HTML everywhere.

@@ -11,7 +11,6 @@ from keras_transformer.text.alignment import Alignment
 from keras_transformer.text.icu_messages import TextsToTranslate
 from keras_transformer.text.markup.marked_document import (
     MarkedDocument,
-    MarkupKind,
     Translation,
     parse_markup,
 )
@@ -26,6 +25,7 @@ from keras_transformer.text.sentence_encoding import (
 from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_transformer.text.stand_ins import KeptSentence, RestoredText, StandIns, with_texts
 from keras_transformer.text.variables import has_words
+from keras_transformer.types import MarkupKind
 
 MOST_VARIABLES = 16  # of a part, because each of them makes the search slower
 

@@ -25,6 +25,7 @@ from keras_transformer.toolkit.cli.named_models import (
     settled_search,
 )
 from keras_transformer.toolkit.cli.program import flag
+from keras_transformer.types import MARKUP, MarkupKind
 
 if TYPE_CHECKING:
     from keras_transformer.runs.run_directory import RunDirectory
@@ -207,8 +208,14 @@ class LineOptions:
     keep: str | None = flag(
         "parts of each line that its translation must contain unchanged: `auto` for variables such "
         "as {name} and %%s, URLs and e-mail addresses; `numbers` for numbers too; `none`; or "
-        "a regular expression (default: none)",
+        "a regular expression (default: none; with --markup: auto)",
         metavar="WHAT",
+    )
+    markup: MarkupKind | None = flag(
+        "translate the input as one document in this format instead of line by line. Only its text "
+        "changes: tags are placed around the words that their words became, and code, comments and "
+        'elements with translate="no" stay as they are. markdown needs the markup extra',
+        choices=MARKUP,
     )
     long_lines: LongSentences = flag(
         "what to do with lines longer than --max-source-length: `refuse` stops with an error, "
@@ -218,8 +225,8 @@ class LineOptions:
         choices=LONG_SENTENCES,
     )
     source_language: str = flag(
-        "language whose rules determine where sentences end, for `--long-lines split` "
-        f"(default: {USUAL_LANGUAGE})",
+        "language whose rules determine where sentences end, for `--long-lines split` and "
+        f"--markup (default: {USUAL_LANGUAGE})",
         USUAL_LANGUAGE,
         default=None,
         metavar="CODE",
@@ -243,6 +250,8 @@ class LineOptions:
     @property
     def advice(self) -> str:
         """Advice for lines that are too long."""
+        if self.markup is not None:
+            return "`--long-lines split` divides it"
         own_search = self.engine != OWN and FORMATS[self.engine].has_search
         if own_search or self.n_best is not None or self.tab_prefix or self.sampling is not None:
             return "`--long-lines cut` drops its end"
@@ -277,9 +286,7 @@ class LineTranslator:
         """
         options, translator = self.options, self.translator
         sources, *prefixes = _parts_of(lines, options.tab_prefix)
-        terms: dict[str, Any] = {} if self.glossary is None else {"glossary": self.glossary}
-        if options.keep is not None:
-            terms["keep"] = options.keep
+        terms = self._terms
         found: Iterable[Sequence[tuple[str, float]]]
         with self._advising():
             if options.sampling is not None:
@@ -294,6 +301,19 @@ class LineTranslator:
         if options.n_best is not None:
             return n_best_lines(found, first_index)
         return [tagged(one_line(text), options.tag) for ((text, _),) in found]
+
+    def translated(self, document: str, progress: bool) -> str:
+        """Return a document with its text translated."""
+        with self._advising():
+            return self.translator.translate(
+                document, progress=progress, markup=self.options.markup, **self._terms
+            )
+
+    @property
+    def _terms(self) -> dict[str, Any]:
+        """Keyword arguments of `translate` and `translate_nbest`."""
+        terms = {"glossary": self.glossary, "keep": self.options.keep}
+        return {name: value for name, value in terms.items() if value is not None}
 
     def check(self, lines: list[str], first_index: int) -> None:
         """Raise `SentenceTooLong` if a line is too long. See `answer` for the arguments."""

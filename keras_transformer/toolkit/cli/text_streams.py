@@ -35,8 +35,8 @@ from keras_transformer.files import (
     write_json,
     writing,
 )
-from keras_transformer.input_files import parse_json, to_record
-from keras_transformer.text.text_lines import check_line_length
+from keras_transformer.input_files import parse_json, reading, to_record
+from keras_transformer.text.text_lines import MAX_LINE_BYTES, check_line_length, open_bytes
 from keras_transformer.types import PathLike
 
 if TYPE_CHECKING:
@@ -74,10 +74,29 @@ def chunks_of_lines(stream: BinaryIO) -> Iterator[list[str]]:
         yield from _decoded([rest], number)
 
 
+def read_document(path: str | None) -> str:
+    """Return the text of a file, or of standard input, with its line endings."""
+    name = STANDARD_INPUT if path is None else path
+    source = contextlib.nullcontext(sys.stdin.buffer) if path is None else open_bytes(path)
+    with reading(name), source as file:
+        content = file.read(MAX_LINE_BYTES + 1)
+    if len(content) > MAX_LINE_BYTES:
+        raise UserInputError(f"{name}: a document must have at most {MAX_LINE_BYTES:,} bytes.")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserInputError(f"{name} is not valid UTF-8 at byte {error.start + 1}") from error
+
+
 def write_lines(stream: BinaryIO, lines: Iterable[str]) -> None:
     """Write lines to a binary stream, such as `sys.stdout.buffer`, and flush the stream."""
+    write_flushed(stream, "".join(f"{line}\n" for line in lines))
+
+
+def write_flushed(stream: BinaryIO, text: str) -> None:
+    """Write text to a binary stream and flush the stream."""
     try:
-        stream.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
+        stream.write(text.encode("utf-8"))
         stream.flush()
     except BrokenPipeError:  # the reader has closed the pipe
         raise
@@ -184,14 +203,21 @@ def told_by_line(first_index: int, *paths: str) -> Iterator[None]:
     Targets are in the last file, and everything else is in the first file.
     """
 
-    def line_of(sentence: AboutLongSentence) -> str:
-        number = first_index + sentence.index + 1
+    def place(sentence: AboutLongSentence) -> str:
         path = paths[-1 if sentence.name == "targets" else 0]
-        return f"Line {number} of {path} {sentence.fault}"
+        return f"Line {first_index + sentence.index + 1} of {path}"
+
+    with told_by(place):
+        yield
+
+
+@contextlib.contextmanager
+def told_by(place: Callable[[AboutLongSentence], str]) -> Iterator[None]:
+    """Report long sentences by their place, as `told_by_line` does."""
 
     def show(message: Warning | str, *others: Any, **options: Any) -> None:
         if isinstance(message, LongSentenceWarning):
-            tell(line_of(message))
+            tell(f"{place(message)} {message.fault}")
         else:
             show_others(message, *others, **options)
 
@@ -201,7 +227,7 @@ def told_by_line(first_index: int, *paths: str) -> Iterator[None]:
         try:
             yield
         except SentenceTooLong as error:
-            raise RefusedLine(line_of(error), error.index) from error
+            raise RefusedLine(f"{place(error)} {error.fault}", error.index) from error
 
 
 class _Record(msgspec.Struct):

@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import functools
+import gzip
 import hashlib
 import itertools
 import os
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_transformer.argument_checks import int_from_zero, positive_int, positive_number, share
 from keras_transformer.errors import UserInputError
-from keras_transformer.files import find_output, note
+from keras_transformer.files import find_output, note, write_output
 from keras_transformer.formats.registry import FORMATS
 from keras_transformer.input_files import is_read_once, open_input
 from keras_transformer.search_options import SearchOptions, options_for, search_record, search_text
@@ -44,8 +45,12 @@ from keras_transformer.toolkit.cli.text_streams import (
     StreamedOutput,
     answered,
     blocks_of,
+    check_new_output,
     chunks_of_lines,
     pieces_of,
+    read_document,
+    told_by,
+    write_flushed,
     write_lines,
 )
 
@@ -83,9 +88,10 @@ class SamplingOptions:
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
-HELP = "translate standard input, or a file, line by line"
+HELP = "translate standard input, or a file, line by line or as a document"
 DESCRIPTION = """Translate standard input (UTF-8, one sentence per line) to standard output, line by
-line, as it arrives. An empty line produces an empty line. For a single line, most of the time is
+line, as it arrives. An empty line produces an empty line. With `--markup`, the input is a document
+in HTML, XML or Markdown. For a single line, most of the time is
 spent starting Keras. `--engine ctranslate2` and `--engine litert` avoid this once their export
 exists."""
 
@@ -95,7 +101,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
     add_flags(parser, LineOptions, "engine")
     add_search_arguments(parser, *options_for("translate"))
-    add_flags(parser, LineOptions, "shortlist", "n_best", "tab_prefix", "glossary", "keep")
+    names = "shortlist", "n_best", "tab_prefix", "glossary", "keep", "markup"
+    add_flags(parser, LineOptions, *names)
     long_lines = parser.add_argument_group("long lines")
     add_flags(long_lines, LineOptions, "long_lines", "source_language")
     sampling = parser.add_argument_group("sampling")
@@ -136,7 +143,10 @@ def translate(values: argparse.Namespace) -> None:
     options = line_options(values)
     if options.sampling is None:
         tell_search_taken(options.models.runs, options.search)
-    if values.input is None:
+    if options.markup is not None:
+        source = None if values.input is None else values.input[0]
+        _translate_document(options, source, values.output)
+    elif values.input is None:
         _translate_stream(options)
     elif values.cluster is None:
         _translate_file(options, values.input[0], values.output)
@@ -161,6 +171,7 @@ def line_options(values: argparse.Namespace) -> LineOptions:
     _check_search(options, sampling)
     _check_files(values)
     _check_split(options, values.source_language)
+    _check_markup(options, values.cluster)
     if options.tag is not None:
         _refuse(options.settings(), ("n_best",), "cannot be combined with `--tag`")
         if len(options.tag.splitlines()) != 1 or not options.tag.strip():
@@ -186,7 +197,7 @@ def _check_search(options: LineOptions, sampling: Mapping[str, Any]) -> None:
     """Check the search and sampling flags. `sampling` contains the given sampling flags."""
     if options.sampling is not None:
         reason = "has no effect with `--sample`, which does not search"
-        _refuse(options.settings(), (*SEARCH, "shortlist", "glossary", "keep"), reason)
+        _refuse(options.settings(), (*SEARCH, "shortlist", "glossary", "keep", "markup"), reason)
         return
     _refuse(sampling, sampling, "needs `--sample`")
     if options.n_best is not None:
@@ -209,11 +220,21 @@ def _check_files(values: argparse.Namespace) -> None:
 def _check_split(options: LineOptions, source_language: str | None) -> None:
     """Check the flags for `--long-lines split`. `source_language` is the value of the flag."""
     if options.long_lines != "split":
-        given = {"source_language": source_language}
-        _refuse(given, ("source_language",), "needs `--long-lines split`")
+        given = {"source_language": source_language if options.markup is None else None}
+        _refuse(given, ("source_language",), "needs `--long-lines split` or `--markup`")
         return
     reason = "cannot be combined with `--long-lines split`"
     _refuse(options.settings(), ("n_best", "sample", "tab_prefix"), reason)
+
+
+def _check_markup(options: LineOptions, cluster: str | None) -> None:
+    if options.markup is None:
+        return
+    given = {**options.settings(), "cluster": cluster}
+    reason = "cannot be combined with `--markup`"
+    _refuse(given, ("n_best", "tab_prefix", "tag", "cluster"), reason)
+    if options.long_lines == "cut":
+        raise UserInputError(f"`--long-lines cut` {reason}.")
 
 
 def _refuse(given: Mapping[str, Any], names: Iterable[str], reason: str) -> None:
@@ -237,6 +258,24 @@ def _translate_stream(options: LineOptions) -> None:
         note("Type sentences, one per line. Ctrl-D ends.")
     for found, _ in answered(translator.answer, chunks_of_lines(stdin), [STANDARD_INPUT]):
         write_lines(stdout, found)
+
+
+def _translate_document(options: LineOptions, source: str | None, destination: str | None) -> None:
+    target = None if destination is None else find_output(destination)
+    if target is not None and not target.is_stream:
+        check_new_output(target.path)
+    document = read_document(source)
+    translator = load_line_translator(options, document.count("\n"))
+    name = STANDARD_INPUT if source is None else source
+    with told_by(lambda _: f"A sentence of {name}"):
+        text = translator.translated(document, progress=sys.stderr.isatty())
+    if target is None:
+        write_flushed(sys.stdout.buffer, text)
+        return
+    content = text.encode("utf-8")
+    if target.path.suffix == ".gz":
+        content = gzip.compress(content, mtime=0)
+    write_output(target.path, content)
 
 
 def _translate_file(options: LineOptions, source: str, destination: str) -> None:
