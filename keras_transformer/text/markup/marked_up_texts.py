@@ -248,8 +248,8 @@ class MarkedUpTexts:
             if part.kept is None:
                 links.append((part.start, part.end, first, len(result)))
             elif alignment is not None:
-                for *source, start, end in self._links(text.text, part, output, alignment):
-                    links.append((*source, start + first, end + first))
+                for start, end, begin, stop in self._links(text.text, part, output, alignment):
+                    links.append((start, end, begin + first, stop + first))
         return Translation(result, links, kept)
 
     def _links(
@@ -268,10 +268,10 @@ class MarkedUpTexts:
             return
         _, origins, spans = _plain(text, part)
         outputs = [output.places[i] for i in range(len(places))]
-        for start, end, *found in word_links(*sides, alignment.weights):
+        for start, end, begin, stop in word_links(*sides, alignment.weights):
             start, end = _mapped((start, end), kept.places, spans)
-            found = _mapped((found[0], found[1]), places, outputs)
-            yield (origins[start], origins[end - 1] + 1, *found)
+            begin, stop = _mapped((begin, stop), places, outputs)
+            yield origins[start], origins[end - 1] + 1, begin, stop
 
 
 def _part(masked: str, start: int, end: int, variables: Sequence[Span], gap: str) -> _Part:

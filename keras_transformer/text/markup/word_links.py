@@ -25,8 +25,8 @@ def word_links(source: Side, target: Side, weights: np.ndarray) -> list[Link]:
     """Link each word of a translation with at most one word of the source.
 
     Stand-ins, and long words or numbers that are in both texts once, are linked with themselves.
-    Punctuation is linked only with the same punctuation. A word that attends most to punctuation or
-    the end of the sentence has no link.
+    Punctuation is linked only with the same punctuation. A word that attends most to punctuation, a
+    stand-in or the end of the sentence has no link.
 
     Args:
         source, target: the texts.
@@ -44,7 +44,7 @@ def word_links(source: Side, target: Side, weights: np.ndarray) -> list[Link]:
     target_texts = [target.text[slice(*word)] for word in target_words]
     stand_ins = dict(zip(target.stand_ins, source.stand_ins, strict=True))
     is_free = np.array([word not in source.stand_ins for word in source_words])
-    is_punctuation = np.array([_is_punctuation(text) for text in source_texts])
+    is_word = is_free & ~np.array([_is_punctuation(text) for text in source_texts])
     links = []
     for number, (word, text) in enumerate(zip(target_words, target_texts, strict=True)):
         if word in stand_ins:
@@ -52,15 +52,14 @@ def word_links(source: Side, target: Side, weights: np.ndarray) -> list[Link]:
             continue
         is_same = np.array([other == text for other in source_texts]) & is_free
         is_copied = _is_copied(text) and is_same.sum() == target_texts.count(text) == 1
-        allowed = is_same if is_copied or _is_punctuation(text) else is_free
-        if not allowed.any():
-            continue
-        best = int(np.where(allowed, attention[number], -1).argmax())
-        if allowed is not is_same and (
-            is_punctuation[best] or attention[number, best] < end[number]
-        ):
-            continue
-        links.append((*source_words[best], *word))
+        if is_copied or _is_punctuation(text):
+            best = int(np.where(is_same, attention[number], -1).argmax())
+            is_linked = is_same[best]
+        else:
+            best = int(attention[number].argmax())
+            is_linked = is_word[best] and attention[number, best] >= end[number]
+        if is_linked:
+            links.append((*source_words[best], *word))
     return links
 
 
