@@ -150,7 +150,7 @@ def test_variables_and_terms_together(translator):
 
 
 def test_more_variables_than_words_are_one_line(translator):
-    line = " ".join(f"%{number}" for number in range(300))
+    line = " ".join([WORDS[0], *(f"%{number}" for number in range(300))])
     own = translator(max_source_length=2000)
     with pytest.raises(UserInputError, match="more words to stand for variables.* 300 variables"):
         own.translate([line], keep=r"%\d+")

@@ -305,9 +305,10 @@ class LineTranslator:
     def translated(self, document: str, progress: bool) -> str:
         """Return a document with its text translated."""
         with self._advising():
-            return self.translator.translate(
-                document, progress=progress, markup=self.options.markup, **self._terms
+            (text,) = self.translator.translate(
+                [document], progress=progress, markup=self.options.markup, **self._terms
             )
+        return text
 
     @property
     def _terms(self) -> dict[str, Any]:

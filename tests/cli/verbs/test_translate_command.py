@@ -58,7 +58,7 @@ def test_flags_reach_the_translator(command):
 def test_a_source_language_is_for_lines_that_are_split(command):
     for choice in ([], ["--long-lines=cut"]):
         said = refusal(command("translate", "run", "--source-language=en", *choice))
-        assert said == "error: `--source-language` needs `--long-lines split`.\n"
+        assert said == "error: `--source-language` needs `--long-lines split` or `--markup`.\n"
     assert command("translate", "run")[0] == 0
     assert FakeTranslator.loaded["source_language"] == "en"
 
@@ -328,3 +328,83 @@ def test_a_glossary_and_what_to_keep_reach_the_translator(command, tmp_path):
         said = refusal(command("translate", "run", flag, "--sample"))
         name = flag.partition("=")[0]
         assert said == f"error: `{name}` has no effect with `--sample`, which does not search.\n"
+
+
+class TestDocuments:
+    page = "\ufeff<p>größe\r\n<b>zwei</b></p>\n\n".encode()
+
+    def test_standard_input_is_one_document(self, command):
+        flags = ["--markup=html", "--source-language=de"]
+        assert command("translate", "run", *flags, stdin=self.page) == (
+            0,
+            self.page.decode().upper().encode(),
+            b"",
+        )
+        ((_, texts, prefixes, progress, markup),) = FakeTranslator.calls
+        assert (texts, prefixes, markup) == ([self.page.decode()], None, ("markup", "html"))
+        assert progress == ("progress", False)
+        assert FakeTranslator.loaded["source_language"] == "de"
+
+    def test_what_to_keep_is_what_the_translator_keeps_unless_given(self, command):
+        command("translate", "run", "--markup=xml", "--keep=numbers", stdin=b"<a/>")
+        assert FakeTranslator.calls[0][3:] == (
+            ("progress", False),
+            ("markup", "xml"),
+            ("keep", "numbers"),
+        )
+
+    @pytest.mark.parametrize(("source", "target"), [("a.html", "b.html"), ("a.gz", "b.gz")])
+    def test_a_file_is_one_document(self, command, tmp_path, source, target):
+        pack, unpack = (gzip.compress, gzip.decompress) if "gz" in source else (bytes, bytes)
+        (tmp_path / source).write_bytes(pack(self.page))
+        files = ["--input", tmp_path / source, "--output", tmp_path / target]
+        assert command("translate", "run", "--markup=html", *files) == (0, b"", b"")
+        written = (tmp_path / target).read_bytes()
+        assert unpack(written) == self.page.decode().upper().encode()
+        said = refusal(command("translate", "run", "--markup=html", *files))
+        assert f"{target} exists. It is not overwritten" in said
+        assert sorted(each.name for each in tmp_path.iterdir()) == sorted([source, target])
+
+    def test_an_empty_document_is_empty(self, command):
+        assert command("translate", "run", "--markup=markdown") == (0, b"", b"")
+
+    @pytest.mark.parametrize(
+        "flags",
+        [
+            ["--n-best=2"],
+            ["--tab-prefix"],
+            ["--tag=<BT>"],
+            ["--cluster=local", "--input=a", "--output=b"],
+            ["--long-lines=cut"],
+        ],
+    )
+    def test_what_works_on_lines_is_refused(self, command, flags):
+        said = refusal(command("translate", "run", "--markup=html", *flags))
+        assert "cannot be combined with `--markup`" in said
+        assert f"`{flags[0].partition('=')[0]}" in said
+
+    def test_samples_and_exports_are_refused(self, command):
+        said = refusal(command("translate", "run", "--markup=html", "--sample"))
+        assert said == "error: `--markup` has no effect with `--sample`, which does not search.\n"
+        for engine in ("ctranslate2", "litert", "saved-model"):
+            said = refusal(command("translate", "run", "--markup=html", f"--engine={engine}"))
+            assert said == f"error: `--markup` is not supported by `--engine {engine}`.\n"
+
+    def test_a_document_that_cannot_be_read_is_one_line(self, command, tmp_path, monkeypatch):
+        said = refusal(command("translate", "run", "--markup=html", stdin=b"a\xffb"))
+        assert said == "error: standard input is not valid UTF-8 at byte 2\n"
+        files = ["--input", tmp_path / "none.html", "--output", tmp_path / "b.html"]
+        assert "Cannot read " in refusal(command("translate", "run", "--markup=html", *files))
+        monkeypatch.setattr(text_streams, "MAX_LINE_BYTES", 3)
+        said = refusal(command("translate", "run", "--markup=html", stdin=b"abcd"))
+        assert said == "error: standard input: a document must have at most 3 bytes.\n"
+
+    def test_long_sentences_are_told(self, command):
+        said = refusal(command("translate", "run", "--markup=html", stdin=b"<p>LONG"))
+        assert said == (
+            "error: A sentence of standard input is too long (`--long-lines split` divides it)\n"
+        )
+        flags = ["--markup=html", "--long-lines=split"]
+        code, out, said = command("translate", "run", *flags, stdin=b"<p>LONG")
+        assert (code, out) == (0, b"<P>LONG")
+        assert said == b"A sentence of standard input was too long\n"

@@ -48,7 +48,11 @@ def test_tags_follow_their_words(translator, source, expected):
         ("go a<code>b</code>c, not &x;", "html", "&x; NOT, a<code>b</code>c GO"),
         ("<code>a</code>b", "html", "<code>a</code>b"),
         ("see {x} `%s`, `a` *red house*", "markdown", "*HOUSE RED* `a`, `%s` {x} SEE"),
-        ("<r><a>{x}</a>: <b>red</b> <![CDATA[<b>]]></r>", "xml", "<r><![CDATA[<b>]]>: <b>RED</b> <a>{x}</a></r>"),
+        (
+            "<r><a>{x}</a>: <b>red</b> <![CDATA[<b>]]></r>",
+            "xml",
+            "<r><![CDATA[<b>]]>: <b>RED</b> <a>{x}</a></r>",
+        ),
     ],
 )  # fmt: skip
 def test_what_is_protected_stays_as_it_is(translator, source, kind, expected):
@@ -135,7 +139,9 @@ def test_long_sentences_are_split_between_words(tokenizer):
     translator = WordTranslator(tokenizer, max_length=12, splits=True)
     words = "the red house and its tree are near it see use or not end go up to one two files"
     source = f"<p>up</p><p>{words.replace('tree', '<b>{x} tree').replace('see', 'see</b>')}</p>"
-    with pytest.warns(LongSentenceWarning, match=r"`sentences\[0\]` has .* \(it is split\)") as seen:
+    with pytest.warns(
+        LongSentenceWarning, match=r"`sentences\[0\]` has .* \(it is split\)"
+    ) as seen:
         found = translator.translate(source)
     assert len(seen) == 1
     assert sorted(re.sub("<.*?>|{x}", " ", found).split()) == sorted(["UP", *words.upper().split()])
