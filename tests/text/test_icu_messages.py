@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.text.icu_messages import IcuMessage
+from keras_transformer.text.icu_messages import IcuMessage, TextsToTranslate
 
 
 @pytest.mark.parametrize(
@@ -203,3 +203,37 @@ def test_a_long_message_is_read_once():
     message = IcuMessage.parse(text)
     assert len(message.texts) == 1_001
     assert message.join(message.texts) == text
+
+
+@pytest.mark.parametrize(
+    ("sentence", "keep", "texts", "joined"),
+    [
+        ("a {x}", "auto", ["a {x}"], "A {X}"),
+        ("{x} %s", "auto", [], "{x} %s"),
+        ("{x}", "none", ["{x}"], "{X}"),
+        ("", "auto", [""], ""),
+        (
+            "{n, plural, =0 {{n}} other {# files}}",
+            "numbers",
+            ["# files"],
+            "{n, plural, =0 {{n}} other {# FILES}}",
+        ),
+        (
+            "{n, plural, other {a}}",
+            r"\{n",
+            ["{n, plural, other {a}}"],
+            "{N, PLURAL, OTHER {A}}",
+        ),
+    ],
+)
+def test_the_texts_of_a_sentence(sentence, keep, texts, joined):
+    found = TextsToTranslate(sentence, keep)
+    assert found.texts == texts
+    assert len(found.variables) == len(texts)
+    assert found.join(text.upper() for text in found.texts) == joined
+
+
+def test_a_sentence_with_fixed_parts_is_no_message():
+    sentence = "{n, plural, other {a}}"
+    assert TextsToTranslate(sentence, "auto", [(0, 1)]).message is None
+    assert TextsToTranslate(sentence, "auto", may_be_message=False).message is None

@@ -191,3 +191,12 @@ def test_a_vocabulary_of_an_older_version_is_left_out_too(both):
     older = model_bytes + bytes_field(FIELD, msgspec.json.encode(content))
     assert PieceVocabulary.of(older) == vocabulary
     assert PieceVocabulary.left_out(older) == model_bytes
+
+
+def test_the_characters_of_each_token(both):
+    _, tokenizer = both
+    for text in SENTENCES:
+        spans = tokenizer.spans(text)
+        assert len(spans) == len(tokenizer.encode([text])[0])
+        assert all(0 <= start <= end <= len(text) for start, end in spans)
+    assert tokenizer.spans(">>deu<< a")[0] == (0, len(">>deu<<"))

@@ -255,3 +255,17 @@ def test_each_word_has_one_start_and_so_has_the_end(model_type):
         starts = np.isin([*ids, tokenizer.special_tokens.eos], tokenizer.word_starts)
         assert starts[0]
         assert starts.sum() == len(text.split()) + 1
+
+
+def test_the_characters_of_each_token(tokenizer):
+    for text in ["a small house", "  das große\u00a0 Haus\n½…", "", "日本 x", "e\u0301\ud800 tree"]:
+        spans = tokenizer.spans(text)
+        assert len(spans) == len(tokenizer.encode([text])[0])
+        assert spans == sorted(spans)
+        assert all(0 <= start <= end <= len(text) for start, end in spans)
+        if text.isascii():
+            pieces = tokenizer.pieces(tokenizer.encode([text])[0])
+            assert [piece.replace("▁", " ").strip() for piece in pieces] == [
+                text[start:end].strip() for start, end in spans
+            ]
+    assert tokenizer.spans("das große haus")[-1][1] == len("das große haus")
