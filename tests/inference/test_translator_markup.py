@@ -206,3 +206,11 @@ def test_a_single_string_takes_the_same_arguments(translator):
     assert own.translate("tree {x}", keep="auto") == own.translate(["tree {x}"], keep="auto")[0]
     own.translate("tree", "stone")
     own.translate("tree", prefixes="stone")
+
+
+def test_exports_have_no_markup(translator, monkeypatch):
+    own = translator()
+    monkeypatch.setattr(own, "_has_terms", False)
+    said = "`markup` needs a `Translator`: exports do not support it."
+    with pytest.raises(UserInputError, match=said):
+        own.translate(["a"], markup="html")

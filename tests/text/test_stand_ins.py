@@ -9,7 +9,12 @@ from keras_transformer.text.variables import find_variables
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    lines = ["see the X Y Z Q file in K now", "X Y Z", "( ) [ ] \" : . , - / 参 见", '()[]":.,-/参见']
+    lines = [
+        "see the X Y Z Q file in K now",
+        "X Y Z",
+        '( ) [ ] " : . , - / 参 见',
+        '()[]":.,-/参见',
+    ]
     return SentencePieceTokenizer.train(lines * 5, vocabulary_size=70)
 
 

@@ -36,10 +36,8 @@ def word_links(source: Side, target: Side, weights: np.ndarray) -> list[Link]:
     source_words, target_words = _words(source.text), _words(target.text)
     if not source_words or not target_words:
         return []
-    shares = _shares(target_words, target.tokens)
-    shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-9)
-    attention = shares @ weights[:, :-1] @ _shares(source_words, source.tokens).T
-    end = shares @ weights[:, -1]
+    attention = _by_word(source_words, source.tokens, weights[:, :-1].T).T
+    attention = _by_word(target_words, target.tokens, np.hstack([attention, weights[:, -1:]]))
     source_texts = [source.text[slice(*word)] for word in source_words]
     target_texts = [target.text[slice(*word)] for word in target_words]
     stand_ins = dict(zip(target.stand_ins, source.stand_ins, strict=True))
@@ -53,11 +51,11 @@ def word_links(source: Side, target: Side, weights: np.ndarray) -> list[Link]:
         is_same = np.array([other == text for other in source_texts]) & is_free
         is_copied = _is_copied(text) and is_same.sum() == target_texts.count(text) == 1
         if is_copied or _is_punctuation(text):
-            best = int(np.where(is_same, attention[number], -1).argmax())
+            best = int(np.where(is_same, attention[number, :-1], -1).argmax())
             is_linked = is_same[best]
         else:
             best = int(attention[number].argmax())
-            is_linked = is_word[best] and attention[number, best] >= end[number]
+            is_linked = best < len(is_word) and is_word[best]
         if is_linked:
             links.append((*source_words[best], *word))
     return links
@@ -67,20 +65,22 @@ def _words(text: str) -> list[Span]:
     return [match.span() for match in word_pattern().finditer(text)]
 
 
-def _shares(words: Sequence[Span], tokens: Sequence[Span]) -> np.ndarray:
-    """Return which share of each token is in each word: float (words, tokens)."""
-    shares = np.zeros((len(words), len(tokens)))
+def _by_word(words: Sequence[Span], tokens: Sequence[Span], values: np.ndarray) -> np.ndarray:
+    """Add up rows of tokens: (tokens, n) to (words, n). Several words share a row."""
+    added = np.zeros((len(words), values.shape[1]))
     place = 0
-    for column, (start, end) in enumerate(tokens):
+    for (start, end), row in zip(tokens, values, strict=True):
         while place and words[place - 1][1] > start:
             place -= 1
         while place < len(words) and words[place][1] <= start:
             place += 1
-        row = place
-        while row < len(words) and words[row][0] < end:
-            shares[row, column] = min(end, words[row][1]) - max(start, words[row][0])
-            row += 1
-    return shares / np.maximum(shares.sum(axis=0), 1)
+        number, shares = place, []
+        while number < len(words) and words[number][0] < end:
+            shares.append(min(end, words[number][1]) - max(start, words[number][0]))
+            number += 1
+        for word, share in enumerate(shares, start=place):
+            added[word] += row * (share / sum(shares))
+    return added
 
 
 def _is_punctuation(text: str) -> bool:

@@ -1,6 +1,7 @@
 """Documents whose sentences are translated, with a translator whose alignment is known."""
 
 import re
+import warnings
 
 import pytest
 
@@ -57,6 +58,60 @@ def test_tags_follow_their_words(translator, source, expected):
 )  # fmt: skip
 def test_what_is_protected_stays_as_it_is(translator, source, kind, expected):
     assert translator.translate(source, kind) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        # The examples of bergamot-translator#288 and of its tests.
+        (
+            "<b id='1a' style='color:red'>the<i id='1b'> red house</i></b> <i id='1c'>tree</i>",
+            "<i id='1c'>TREE</i> <b id='1a' style='color:red'><i id='1b'>HOUSE RED</i> THE</b>",
+        ),
+        ("<b>h</b><i>ou</i><a id='1'>se</a>", "<b>HOUSE</b><i></i><a id='1'></a>"),
+        ("<p>tree<br>house?</p>", "<p>HOUSE TREE<br>?</p>"),
+        ("<p><input>H<u>o</u>use <b>red</b></p>", "<p><input><b>RED</b> <u>HOUSE</u></p>"),
+        (
+            "<p title='&quot;'>see &lt;the&gt; &amp; <b>end</b></p>\n",
+            "<p title='&quot;'><b>END</b> &lt;THE&gt; &amp; SEE</p>\n",
+        ),
+        # Scripts stay, and nothing outside the document is read.
+        (
+            "<script>the('<b>')</script><p>the <script src=x></script>red</p>",
+            "<script>the('<b>')</script><p><script src=x></script>RED THE</p>",
+        ),
+        ("<p>the <b>red", "<p><b>RED THE"),
+        ("<p>the שלום <b>\u202ered</b></p>", None),
+        ("<p>the<b>\u0301</b> red</p>", None),
+    ],
+)
+def test_pages_with_surprises(translator, source, expected):
+    found = translator.translate(source)
+    assert found == expected or expected is None
+    assert sorted(re.findall("<.*?>", found)) == sorted(re.findall("<.*?>", source))
+
+
+def test_entities_of_a_document_type_are_not_expanded(translator):
+    entities = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 30))
+    source = (
+        f'<!DOCTYPE r [<!ENTITY e0 SYSTEM "file:///etc/passwd">{entities}]><r>the &e29; red</r>'
+    )
+    assert translator.translate(source, "xml") == source.replace("the &e29; red", "RED &e29; THE")
+
+
+@pytest.mark.parametrize("size", [1_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_large_blocks_take_linear_time(tokenizer, size):
+    translator = WordTranslator(tokenizer, max_length=60, splits=True)
+    for source, number in (
+        ("<b>" * size + "the red" + "</b>" * size, size),
+        ("<b>the</b>" + " house" * size, 1),
+        ("see <b>{x}</b> " * (size // 10), size // 10),
+        ("house" * size + "<b></b>", 1),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = translator.translate(source)
+        assert found.count("<b>") == found.count("</b>") == number
 
 
 def test_what_to_keep_is_found_in_the_text(translator):

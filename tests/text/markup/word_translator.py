@@ -18,6 +18,12 @@ def train():
     return SentencePieceTokenizer.train(lines, vocabulary_size=230)
 
 
+def words_of(text):
+    """The spans of the words with letters."""
+    words = [match.span() for match in word_pattern().finditer(text)]
+    return [span for span in words if any(map(str.isalpha, text[slice(*span)]))]
+
+
 class WordTranslator:
     """Translates each sentence word by word, in upper case and from the last word to the first.
 
@@ -46,8 +52,7 @@ class WordTranslator:
     def reversed(self, kept):
         """The words in reversed order, with the spaces and the punctuation in their places."""
         names = {each.word for each in kept.stand_ins}
-        words = [match.span() for match in word_pattern().finditer(kept.text)]
-        words = [span for span in words if kept.text[slice(*span)].isalnum()]
+        words = words_of(kept.text)
         texts = [kept.text[slice(*span)] for span in words][::-1]
         result, place = "", 0
         for (start, end), text in zip(words, texts, strict=True):
@@ -58,13 +63,10 @@ class WordTranslator:
     def align(self, source, target):
         rows, columns = len(self.tokenizer.spans(target)), len(self.tokenizer.spans(source))
         weights = np.zeros((rows, columns + 1))
-        places = {
-            text: [m.span() for m in word_pattern().finditer(text) if m[0].isalnum()]
-            for text in (source, target)
-        }
+        places = {text: words_of(text) for text in (source, target)}
         for row, (start, end) in enumerate(self.tokenizer.spans(target)):
             for number, (first, last) in enumerate(reversed(places[target])):
-                if start < last and end > first:
+                if start < last and end > first and number < len(places[source]):
                     for column, (a, b) in enumerate(self.tokenizer.spans(source)):
                         if a < places[source][number][1] and b > places[source][number][0]:
                             weights[row, column] = 1.0
