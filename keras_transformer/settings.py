@@ -418,6 +418,13 @@ def add_text_arguments(parser: argparse.ArgumentParser, *, mix: bool = True) -> 
     for part, purpose in _PARTS.items():
         for side in ("source", "target"):
             add(f"--{part}-{side}", metavar="FILE", help=f"{side} sentences to {purpose}")
+    add(
+        "--alignments",
+        nargs="+",
+        metavar="FILE",
+        help="word alignments of the sentences to train on, in Pharaoh format (such as '0-0 2-1'), "
+        "for guided alignment; by default, eflomal computes them",
+    )
     if mix:
         add(
             "--mix",

@@ -22,6 +22,7 @@ from keras_transformer.data.parallel_text import (
     read_text,
 )
 from keras_transformer.data.tfds_text import TfdsPairs
+from keras_transformer.data.word_links import PackedLinks, WordLinks, read_links
 from keras_transformer.text.text_lines import one_line, text_lines
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "BatchReader",
     "InlineNoise",
     "Overlap",
+    "PackedLinks",
     "PackedPlan",
     "PairFilters",
     "ParallelCorpus",
@@ -37,6 +39,7 @@ __all__ = [
     "SentencePairs",
     "SubwordSampling",
     "TfdsPairs",
+    "WordLinks",
     "batch_stream",
     "count_overlap",
     "count_overlaps",
@@ -48,6 +51,7 @@ __all__ = [
     "plan_batches",
     "prepare_batches",
     "prepare_corpus",
+    "read_links",
     "read_parallel_text",
     "read_text",
     "text_lines",

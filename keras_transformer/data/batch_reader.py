@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,14 @@ from keras_transformer.argument_checks import check_non_negative_int, check_posi
 from keras_transformer.data.batch_cells import PaddedShape
 from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.data.corpus_mixture import CorpusMixture, SubwordSampling
+from keras_transformer.data.packed_plan import PackedPlan
 from keras_transformer.data.parallel_corpus import SIDES, ParallelCorpus, lengths_of
+from keras_transformer.data.word_links import WordLinks
 from keras_transformer.errors import refuse
 from keras_transformer.types import SpecialTokens
 
 # Inputs by name, labels, weights.
-Batch: TypeAlias = tuple[dict[str, NDArray[np.int32]], NDArray[np.int32], NDArray[np.float32]]
+Batch: TypeAlias = tuple[dict[str, NDArray[Any]], NDArray[np.int32], NDArray[np.float32]]
 # Process index and number of processes.
 Shard: TypeAlias = tuple[int, int]
 
@@ -40,12 +42,13 @@ def fill_batch(batch: Batch, shape: PaddedShape, padding_id: int) -> Batch:
     """
     inputs, labels, weights = batch
     rows, source_length, target_length = shape
-    inputs = {
-        "source_ids": _fill(inputs["source_ids"], rows, source_length, padding_id),
-        "target_ids": _fill(inputs["target_ids"], rows, target_length, padding_id),
-    }
-    labels = _fill(labels, rows, target_length, padding_id)
-    return inputs, labels, _fill(weights, rows, target_length, 0)
+    of_target = (rows, target_length)
+    shapes = {"source_ids": (rows, source_length), "target_ids": of_target}
+    filled = {name: _fill(inputs[name], shape, padding_id) for name, shape in shapes.items()}
+    if "links" in inputs:
+        filled["links"] = _fill(inputs["links"], (*of_target, source_length), 0)
+    labels = _fill(labels, of_target, padding_id)
+    return filled, labels, _fill(weights, of_target, 0)
 
 
 def share_of_rows(batch: Batch, shard: Shard) -> Batch:
@@ -70,11 +73,11 @@ def check_sharing(row_multiple: int, shard: Shard) -> None:
         refuse("row_multiple", rule, row_multiple, shard=shard)
 
 
-def _fill(array: NDArray[_Scalar], rows: int, columns: int, value: int) -> NDArray[_Scalar]:
-    if array.shape == (rows, columns):
+def _fill(array: NDArray[_Scalar], shape: tuple[int, ...], value: int) -> NDArray[_Scalar]:
+    if array.shape == shape:
         return array
-    filled = np.full((rows, columns), value, array.dtype)
-    filled[: array.shape[0], : array.shape[1]] = array
+    filled = np.full(shape, value, array.dtype)
+    filled[tuple(map(slice, array.shape))] = array
     return filled
 
 
@@ -133,9 +136,11 @@ class BatchReader:
         plan: a batch plan for this corpus.
         special_tokens: the tokenizer's special tokens.
         subword_sampling: resamples the subwords of each batch; None uses the stored subwords.
+        links: word alignments of the pairs, for `Transformer.guided`; None reads no alignments.
 
     Raises:
-        ValueError: the plan was not created from the lengths of this corpus.
+        ValueError: the plan was not created from the lengths of this corpus, or alignments are
+            given with sampling or packing.
 
     Example:
         >>> from keras_transformer.data import BatchPlan, ParallelCorpus
@@ -152,9 +157,12 @@ class BatchReader:
     plan: BatchPlan
     special_tokens: SpecialTokens
     subword_sampling: SubwordSampling | None = None
+    links: WordLinks | None = None
 
     def __post_init__(self) -> None:
         corpus, plan = self.corpus, self.plan
+        if self.links is not None and (self.subword_sampling or isinstance(plan, PackedPlan)):
+            raise ValueError("`links` must be None with `subword_sampling` or packing")
         fits = np.array_equal(plan.source_lengths, corpus.source_lengths + 1) and np.array_equal(
             plan.target_lengths, corpus.target_lengths + 1
         )
@@ -178,6 +186,8 @@ class BatchReader:
             `(batch, source_length)`, and `target_ids` (BOS, then tokens), int32
             `(batch, target_length)`. Labels (tokens, then EOS) are int32
             `(batch, target_length)`. Weights are float32 `(batch, target_length)` and sum to 1.
+            With alignments, inputs also contain the weights of their links, `links`, float32
+            `(batch, target_length, source_length)`: each aligned token has the weight of a token.
         """
         check_positive_int("row_multiple", row_multiple)
         inputs, labels, _ = batch = self._read(step)
@@ -206,6 +216,8 @@ class BatchReader:
             "special_tokens": dataclasses.asdict(self.special_tokens),
             "subword_sampling": sampling.fingerprint if sampling else None,
         }
+        if self.links is not None:
+            content["links"] = self.links.fingerprint
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def _read(self, step: int) -> Batch:
@@ -225,7 +237,11 @@ class BatchReader:
             _in_rows(ids, lengths + 1, rows, special_tokens.pad) for ids in (target_ids, labels)
         )
         weights = token_weights(labels, special_tokens.pad)
-        return {"source_ids": source_ids, "target_ids": target_ids}, labels, weights
+        inputs = {"source_ids": source_ids, "target_ids": target_ids}
+        if self.links is not None:
+            shape = target_ids.shape[1], source_ids.shape[1]
+            inputs["links"] = self.links.weights(self._mixture, pairs, shape) * weights.max()
+        return inputs, labels, weights
 
     @property
     def is_sampled(self) -> bool:

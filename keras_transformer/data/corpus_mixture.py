@@ -69,13 +69,14 @@ class CorpusMixture:
 
     def pair_name(self, pair: int) -> str:
         """Return the name of a pair for error messages, such as `"line 3 of train.en"`."""
-        ((corpus, _, index),) = self._parts(np.asarray([pair]))
+        ((number, _, index),) = self.parts(np.asarray([pair]))
+        corpus = self.corpora[number]
         line = f"{corpus.unit} {corpus.line_numbers[index[0]]}"
         if corpus.name is not None:
             return f"{line} of {corpus.name}"
         if len(self.corpora) == 1:
             return line
-        return f"{line} of corpus {self.corpora.index(corpus) + 1}"
+        return f"{line} of corpus {number + 1}"
 
     def padded(
         self, side: str, pairs: NDArray[np.integer], padding_id: int
@@ -92,7 +93,8 @@ class CorpusMixture:
         """
         lengths = np.empty(len(pairs), dtype="int64")
         spans = []
-        for corpus, rows, indices in self._parts(pairs):
+        for number, rows, indices in self.parts(pairs):
+            corpus = self.corpora[number]
             ids, offsets = getattr(corpus, f"{side}_ids"), getattr(corpus, f"{side}_offsets")
             starts = offsets[indices]
             lengths[rows] = offsets[indices + 1] - starts
@@ -109,21 +111,21 @@ class CorpusMixture:
     def text(self, side: str, pairs: NDArray[np.integer]) -> list[str]:
         """Return the sentences of pairs; requires corpora prepared with `keep_text=True`."""
         lines = np.empty(len(pairs), object)
-        for corpus, rows, indices in self._parts(pairs):
-            lines[rows] = getattr(corpus, f"{side}_text")(indices)
+        for number, rows, indices in self.parts(pairs):
+            lines[rows] = getattr(self.corpora[number], f"{side}_text")(indices)
         return lines.tolist()
 
-    def _parts(
+    def parts(
         self, pairs: NDArray[np.integer]
-    ) -> Iterator[tuple[ParallelCorpus, slice | NDArray[np.int64], NDArray[np.integer]]]:
-        """Yield `(corpus, rows of the batch, indices in the corpus)` for each corpus in a batch."""
+    ) -> Iterator[tuple[int, slice | NDArray[np.int64], NDArray[np.integer]]]:
+        """Yield `(corpus number, rows of the batch, indices in the corpus)` for each corpus."""
         if len(self.corpora) == 1:
-            yield self.corpora[0], slice(None), pairs
+            yield 0, slice(None), pairs
             return
         numbers = np.searchsorted(self._starts, pairs, side="right") - 1
         for number in np.unique(numbers).tolist():
             rows = np.flatnonzero(numbers == number)
-            yield self.corpora[number], rows, pairs[rows] - self._starts[number]
+            yield number, rows, pairs[rows] - self._starts[number]
 
     def _check_weights(self) -> None:
         if len(self.weights) != len(self.corpora):

@@ -32,6 +32,7 @@ from keras_transformer.data.corpus_preparation import (
 from keras_transformer.data.packed_plan import PackedPlan
 from keras_transformer.data.parallel_corpus import ID_TYPE, TEXT_TYPE, PackedRows, ParallelCorpus
 from keras_transformer.data.parallel_text import SentencePairs
+from keras_transformer.data.word_links import WordLinks
 from keras_transformer.errors import refuse
 from keras_transformer.types import PathLike, SpecialTokens
 
@@ -54,6 +55,7 @@ def plan_batches(
     subword_sampling: SubwordSampling | None = None,
     shapes: int | None = None,
     packing: bool = False,
+    links: WordLinks | None = None,
 ) -> BatchReader:
     """Plan the batches of one corpus or a mixture of several.
 
@@ -74,13 +76,16 @@ def plan_batches(
             larger number of shapes. None means no limit.
         packing: whether to pack several pairs into each row. All batches then have the same shape
             and little padding. Models read packed batches with `Transformer.packed`.
+        links: word alignments of the corpora, which `Transformer.guided` learns; None reads none.
+            They cannot be combined with `subword_sampling` or `packing`.
 
     Returns:
         A reader of the batches.
 
     Raises:
         UserInputError: `batch_tokens` is smaller than the longest sentence.
-        ValueError: an argument is out of range, or `shapes` is given with `packing`.
+        ValueError: an argument is out of range, `shapes` is given with `packing`, or `links` are
+            given with `packing` or `subword_sampling`.
 
     Example:
         >>> import numpy as np
@@ -99,7 +104,7 @@ def plan_batches(
     plan = plan_class.of(
         corpus, batch_tokens=batch_tokens, seed=seed, shuffle=shuffle, growth=growth, shapes=shapes
     )
-    return BatchReader(corpus, plan, special_tokens, subword_sampling)
+    return BatchReader(corpus, plan, special_tokens, subword_sampling, links)
 
 
 def prepare_batches(
@@ -177,23 +182,27 @@ def as_dataset(
 
     Returns:
         A prefetching `tf.data.Dataset` of `(inputs, labels, weights)` in the format of
-        `BatchReader.batch`. All tensors have the shape `(None, None)`.
+        `BatchReader.batch`. All sizes are unknown.
     """
     import tensorflow as tf
 
     check_sharing(row_multiple, shard)
+    ids = tf.TensorSpec((None, None), tf.int32)
+    inputs = {"source_ids": ids, "target_ids": ids}
+    if reader.links is not None:
+        inputs["links"] = tf.TensorSpec((None, None, None), tf.float32)
+    specification = inputs, ids, tf.TensorSpec((None, None), tf.float32)
+    specs = tf.nest.flatten(specification)
 
-    def read(step: np.integer) -> tuple[np.ndarray, ...]:
-        batch = reader.batch(int(step), row_multiple)
-        inputs, labels, weights = share_of_rows(batch, shard)
-        return inputs["source_ids"], inputs["target_ids"], labels, weights
+    def read(step: np.integer) -> list[np.ndarray]:
+        batch = share_of_rows(reader.batch(int(step), row_multiple), shard)
+        return tf.nest.flatten(batch)
 
     def to_tensors(step: Any) -> Any:
-        tensors = tf.numpy_function(read, [step], [tf.int32, tf.int32, tf.int32, tf.float32])
-        for tensor in tensors:
-            tensor.set_shape([None, None])
-        source_ids, target_ids, labels, weights = tensors
-        return {"source_ids": source_ids, "target_ids": target_ids}, labels, weights
+        tensors = tf.numpy_function(read, [step], [spec.dtype for spec in specs])
+        for tensor, spec in zip(tensors, specs, strict=True):
+            tensor.set_shape(spec.shape)
+        return tf.nest.pack_sequence_as(specification, tensors)
 
     options = tf.data.Options()
     # The autotuning thread checks for shutdown only when it wakes, at intervals that start at 10 ms

@@ -17,6 +17,7 @@ with on_first_use(globals()):
         padded_vocabulary_size as padded_vocabulary_size,
     )
     from keras_transformer.models.model_building import vocabulary_options as vocabulary_options
+    from keras_transformer.models.model_building import with_alignment_head as with_alignment_head
     from keras_transformer.models.model_options import PRESETS as PRESETS
     from keras_transformer.models.model_options import ModelOptions as ModelOptions
     from keras_transformer.models.model_options import Preset as Preset

@@ -1,5 +1,6 @@
 """Functions that build models and split them across devices."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, NotRequired, TypedDict, Unpack
 
@@ -7,6 +8,7 @@ import keras
 
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.errors import refuse
+from keras_transformer.models.model_layers import ModelLayers
 from keras_transformer.models.model_options import ModelKeywords, ModelOptions, TransformerKeywords
 from keras_transformer.models.transformer import Transformer
 
@@ -97,6 +99,34 @@ def build_language_model(
             **options,
         )
     )
+
+
+def with_alignment_head(model: keras.Model, alignment_layer: int | None = None) -> Transformer:
+    """Return a model with an alignment head, which shares all other layers.
+
+    Args:
+        model: a model from `build_transformer`. If it has an alignment head, the head is kept.
+        alignment_layer: number of the decoder layer whose output the head reads, from 1. Defaults
+            to the last layer but one, or the only layer.
+
+    Raises:
+        ValueError: the model has no encoder, no such decoder layer, or a head for another layer.
+
+    Example:
+        >>> model = build_transformer("tiny", vocabulary_size=100)
+        >>> with_alignment_head(model).options.alignment_layer
+        3
+    """
+    transformer = Transformer.of(model)
+    options = transformer.options
+    head = options.alignment_layer
+    if head is not None:
+        if alignment_layer not in (None, head):
+            refuse("alignment_layer", f"be {head}, as in the model", alignment_layer)
+        return transformer
+    number = max(options.num_decoder_layers - 1, 1) if alignment_layer is None else alignment_layer
+    options = dataclasses.replace(options, alignment_layer=number)
+    return Transformer(ModelLayers.of(transformer).with_alignment_head(options), name=model.name)
 
 
 def check_model_fits(

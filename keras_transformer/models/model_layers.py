@@ -27,6 +27,7 @@ from keras_transformer.layers import (
     TransformerDecoderLayer,
     TransformerEncoderLayer,
 )
+from keras_transformer.layers.alignment_head import AlignmentHead
 from keras_transformer.layers.dense import KERNEL_OPTIONS
 from keras_transformer.layers.key_value_cache import History, ancestor_mask, start_history
 from keras_transformer.layers.positions import PositionsInAttention, positions_class
@@ -67,6 +68,7 @@ class ModelLayers(NamedTuple):
         source_mask: `PaddingMask` for the source; None without an encoder.
         source_embedding: `PositionalEmbedding` for the source; None without an encoder.
         encoder_layers: list of `TransformerEncoderLayer`.
+        alignment_head: `AlignmentHead`, or None.
     """
 
     target_embedding: PositionalEmbedding
@@ -76,6 +78,7 @@ class ModelLayers(NamedTuple):
     source_embedding: Any = None
     encoder_layers: Any = ()
     encoder_norm: Any = None
+    alignment_head: Any = None
 
     @classmethod
     def create(
@@ -135,7 +138,16 @@ class ModelLayers(NamedTuple):
         encoder = stack("encoder", TransformerEncoderLayer, options.num_encoder_layers, of_encoder)
         decoder = stack("decoder", TransformerDecoderLayer, number, of_decoder)
         norm = final_norm("encoder")
-        return cls(target, decoder, final_norm("decoder"), mask, source, encoder, norm)
+        layers = cls(target, decoder, final_norm("decoder"), mask, source, encoder, norm)
+        if options.alignment_layer is None:
+            return layers
+        return layers.with_alignment_head(options, **(states or {}).get("alignment_head", {}))
+
+    def with_alignment_head(self, options: ModelOptions, **state: Any) -> "ModelLayers":
+        """Return the layers with a new alignment head for `options.alignment_layer`."""
+        names = ("alignment_layer", "layer_norm_epsilon", "dtype")
+        own = {"key_dim": options.hidden_dim, **_select(options, names), **state}
+        return self._replace(alignment_head=AlignmentHead(**own, name="alignment_head"))
 
     @classmethod
     def of(cls, model: keras.Model) -> "ModelLayers":
@@ -159,6 +171,7 @@ class ModelLayers(NamedTuple):
                 source_embedding=shared or by_name.get("source_embedding"),
                 encoder_layers=stack("encoder"),
                 encoder_norm=by_name.get("encoder_norm"),
+                alignment_head=by_name.get("alignment_head"),
             )
         names = {layer.name for layer in found.all()}
         others = [
@@ -218,6 +231,7 @@ class ModelLayers(NamedTuple):
             **{name: _common(name, embeddings) for name in _OF_EMBEDDINGS},
             **{name: _common(name, embeddings + encoder + decoder) for name in _OF_BOTH},
             **_select(target, _OF_TARGET),
+            alignment_layer=self.alignment_head and self.alignment_head.alignment_layer,
             source_vocabulary_size=None if source is None else source.vocabulary_size,
             source_word_starts=None if source is None else source.word_starts,
             target_word_starts=target.word_starts,

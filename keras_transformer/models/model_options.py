@@ -186,7 +186,12 @@ PRESETS = {
 MAX_LAYERS = 1000
 _BYTES = {"float64": 8, "float32": 4}  # per weight; 2 for other dtypes
 _ACTIVATIONS = ("relu", "gelu", "swish")  # that can be specified in settings
-_OF_THE_SOURCE = ("source_vocabulary_size", "source_word_starts", "hidden_source_id")
+_OF_THE_SOURCE = (
+    "source_vocabulary_size",
+    "source_word_starts",
+    "hidden_source_id",
+    "alignment_layer",
+)
 
 
 class ModelKeywords(TypedDict, total=False):
@@ -231,6 +236,7 @@ class TransformerKeywords(ModelKeywords, total=False):
     target_word_starts: Sequence[int] | None
     padding_id: int
     hidden_source_id: int | None
+    alignment_layer: int | None
     name: str
 
 
@@ -281,6 +287,8 @@ class ModelOptions(Sizes):
         use_logits_bias: whether a bias is added to the logits.
         max_length: number of learned positions.
         zero_id: target id whose embedding is a zero vector, such as BOS in Marian models, or None.
+        alignment_layer: number of the decoder layer, from 1, whose output is read by a separate
+            head for word alignments; see `layers.alignment_head`. None means no such head.
         source_vocabulary_size: number of source tokens if the source has its own vocabulary; None
             if source and target share a vocabulary.
         source_word_starts: with `positions="words"` and separate vocabularies, the source ids that
@@ -367,6 +375,7 @@ class ModelOptions(Sizes):
     )
     kernel_initializer: Any = "glorot_uniform"
     bias_initializer: Any = "zeros"
+    alignment_layer: int | None = None
     source_vocabulary_size: int | None = None
     source_word_starts: Sequence[int] | None = None
     target_word_starts: Sequence[int] | None = None
@@ -449,10 +458,12 @@ class ModelOptions(Sizes):
         layer = attention + 2 * hidden_dim * inner_dim + inner_dim + hidden_dim + 2 * norm
         cross_attention = 0 if self.is_causal else attention + norm
         num_norms = (1 if self.is_causal else 2) if self.final_norm else 0
+        of_head = 0 if self.alignment_layer is None else norm + 2 * (hidden_dim + 1) * hidden_dim
         return (
             self.num_encoder_layers * layer
             + self.num_decoder_layers * (layer - attention + unit + cross_attention)
             + num_norms * norm
+            + of_head
             + self._count_embeddings()
         )
 
@@ -517,6 +528,9 @@ class ModelOptions(Sizes):
             self._check_no_source()
         else:
             self._check_padding_id()
+        if (self.alignment_layer or 0) > self.num_decoder_layers:
+            rule = f"be at most {self.num_decoder_layers}, the number of decoder layers"
+            refuse("alignment_layer", rule, self.alignment_layer)
 
     def _check_no_source(self) -> None:
         for name in _OF_THE_SOURCE:

@@ -84,6 +84,7 @@ class Transformer(TokenModel):
             for a language model. The embedding is `target_embedding` if the vocabulary is shared.
         encoder_layers, encoder_norm: list of `TransformerEncoderLayer`, empty for a language model,
             and the layer normalization after them or None.
+        alignment_head: `AlignmentHead` for word alignments, or None.
 
     Raises:
         ValueError: the options contradict each other.
@@ -106,6 +107,7 @@ class Transformer(TokenModel):
     decoder_layers: Sequence[TransformerDecoderLayer]
     encoder_norm: Any
     decoder_norm: Any
+    alignment_head: Any
     _generator: SequenceGenerator | None = None
 
     # `keras.models.clone_model` keeps the class of a model only if its arguments have these names.
@@ -368,6 +370,31 @@ class Transformer(TokenModel):
         packed.packed_tokens = tokens  # compared with the batches' tokens by `TrainingRun`
         return packed
 
+    def guided(self, weight: float) -> keras.Model:
+        """Return a model with the same layers whose loss includes word alignments.
+
+        Args:
+            weight: factor of the alignment loss.
+
+        Returns:
+            A functional model with the same outputs and weights, and another input: `links`,
+            float32 (batch, target_length, source_length), from batches with `data.WordLinks`. The
+            cross-entropy between the links and the alignment head is added to the loss.
+
+        Raises:
+            ValueError: the model has no alignment head.
+
+        Reference: Garg et al., "Jointly Learning to Align and Translate with Transformer Models",
+        2019.
+        """
+        if self.alignment_head is None:
+            refuse("alignment_layer", "be the number of a decoder layer for guided training", None)
+        ids = self._symbolic_ids()
+        links = keras.Input((None, None), dtype="float32", name="links")
+        memory, memory_mask = self.encode(ids["source_ids"])
+        hidden = self._hidden(ids["target_ids"], memory, memory_mask, links=weight * links)
+        return keras.Model({**ids, "links": links}, self._to_logits(hidden), name=self.name)
+
     def cross_attention(
         self, source_ids: Tensor, target_ids: Tensor, layer: int | None = None
     ) -> Tensor:
@@ -376,12 +403,13 @@ class Transformer(TokenModel):
         Args:
             source_ids: integer tensor (batch, source_length), padded.
             target_ids: integer tensor (batch, target_length), starting with BOS.
-            layer: zero-based index of the decoder layer. Defaults to the second-to-last layer, or
-                the only layer.
+            layer: zero-based index of the decoder layer. Defaults to the model's alignment head;
+                without one, to the second-to-last layer, or the only layer.
 
         Returns:
             float32 tensor (batch, target_length, source_length), averaged over the heads; each row
-            sums to 1. The row at position i is for token i + 1, as in the logits.
+            sums to 1. The row at position i is for token i + 1, as in the logits. An alignment head
+            also sees this token.
 
         Raises:
             ValueError: `layer` is not less than the number of decoder layers, or the model has no
@@ -395,6 +423,8 @@ class Transformer(TokenModel):
                 "A model without an encoder has no attention to a source. "
                 f"Received: source_ids {_received(source_ids)}"
             )
+        if layer is None and self.alignment_head is not None:
+            return self._alignment(source_ids, target_ids)
         num_layers = len(self.decoder_layers)
         layer = max(num_layers - 2, 0) if layer is None else layer
         check_non_negative_int("layer", layer)
@@ -642,12 +672,27 @@ class Transformer(TokenModel):
         *,
         num_layers: int | None = None,
         segments: Tensor | None = None,
+        links: Tensor | None = None,
     ) -> Tensor:
         """Return the output of the decoder's layers, or of the first `num_layers` layers."""
         mask = None if segments is None else same_segment(segments, segments)
         hidden = self.target_embedding(target_ids, table=self._target_table, segments=segments)
-        layers = self.decoder_layers[:num_layers]
-        return _through(layers, hidden, memory, scores=scores, mask=mask, memory_mask=memory_mask)
+        layers, masks = self.decoder_layers[:num_layers], {"mask": mask, "memory_mask": memory_mask}
+        head = self.alignment_head if num_layers is None else None
+        place = 0 if head is None else head.alignment_layer
+        hidden = _through(layers[:place], hidden, memory, scores=scores, **masks)
+        if head is not None:
+            hidden = head(hidden, memory, memory_mask=memory_mask, links=links)
+        return _through(layers[place:], hidden, memory, scores=scores, **masks)
+
+    def _alignment(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
+        """Return the alignment head's attention, in the rows of `cross_attention`."""
+        memory, mask = self.encode(source_ids)
+        head = self.alignment_head
+        hidden = self._hidden(target_ids, memory, mask, num_layers=head.alignment_layer)
+        weights = head.attend(hidden, memory, mask)
+        # The row of the last token's successor, EOS, is read at the last token.
+        return ops.concatenate([weights[:, 1:], weights[:, -1:]], axis=1)
 
     def _to_logits(
         self,

@@ -83,3 +83,50 @@ def forms_of(tokenizer: SentencePieceTokenizer, text: str) -> list[list[int]]:
         if token is not None:
             forms.append([token, *row[1:]])
     return forms
+
+
+class TokenWords:
+    """Divides the tokens of sentences into words.
+
+    Args:
+        tokenizer: the tokenizer of the sentences.
+        by_spaces: whether only spaces separate words. Otherwise, letters and digits form words, and
+            any other character is a word.
+    """
+
+    def __init__(self, tokenizer: SentencePieceTokenizer, *, by_spaces: bool) -> None:
+        size = tokenizer.vocabulary_size
+        pieces = tokenizer.pieces(range(size))
+        if by_spaces:
+            self._joins = np.array([not piece.startswith(SPACE) for piece in pieces])
+            self._ends = np.array([not piece.endswith(SPACE) for piece in pieces])
+        else:
+            flags = token_flags(tokenizer, size)
+            self._joins, self._ends = flags & JOINS_WORD != 0, flags & ENDS_WORD != 0
+        self._is_space = np.array([piece == SPACE for piece in pieces])
+        self._tokenizer = tokenizer
+
+    def numbers(self, tokens: np.ndarray) -> np.ndarray:
+        """Return the number of each token's word in the text, from 0.
+
+        Args:
+            tokens: int array (length,), the tokens of a sentence without EOS.
+        """
+        if self._tokenizer.right_to_left:
+            return self._numbers(tokens[::-1])[::-1]
+        return self._numbers(tokens)
+
+    def words(self, tokens: np.ndarray) -> list[str]:
+        """Return the words of a sentence, without spaces."""
+        if self._tokenizer.right_to_left:
+            tokens = tokens[::-1]
+        numbers = self._numbers(tokens).tolist()
+        words = [""] * (1 + max(numbers, default=-1))
+        for piece, number in zip(self._tokenizer.pieces(tokens.tolist()), numbers, strict=True):
+            words[number] += piece
+        return ["".join(word.replace(SPACE, " ").split()) or SPACE for word in words]
+
+    def _numbers(self, tokens: np.ndarray) -> np.ndarray:
+        before, after = tokens[:-1], tokens[1:]
+        joins = self._is_space[before] | (self._ends[before] & self._joins[after])
+        return np.cumsum(np.append(np.full(min(1, len(tokens)), True), ~joins)) - 1

@@ -23,6 +23,7 @@ from keras_transformer.data import (
     ParallelFiles,
     ParallelText,
     SentencePairs,
+    find_text_files,
     plan_batches,
 )
 from keras_transformer.errors import UserInputError
@@ -31,7 +32,7 @@ from keras_transformer.settings import MAX_REPEATS, WITH_MINUTES, SettingValue
 from keras_transformer.text.sentencepiece_tokenizer import draw_some
 from keras_transformer.training import TrainingCommand, TrainingRun, make_reproducible
 from keras_transformer.training.translation.settings import TranslationSettings
-from keras_transformer.types import SpecialTokens
+from keras_transformer.types import PathLike, SpecialTokens
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +44,8 @@ class TranslationData:
         weights: how often each training text is read per epoch. None means once.
         dev: text for checkpoint selection. None holds out pairs of the first training text.
         test: text to score at the end. None means `dev`.
+        alignments: files with the word alignments of the first training text in Pharaoh format, for
+            guided alignment. None means that eflomal computes them.
 
     Raises:
         UserInputError: `train` is empty, or the number of weights differs from the number of texts.
@@ -57,6 +60,7 @@ class TranslationData:
     weights: list[float] | None = None
     dev: ParallelText | None = None
     test: ParallelText | None = None
+    alignments: Sequence[PathLike] | None = None
 
     def __post_init__(self) -> None:
         if not self.train:
@@ -183,6 +187,7 @@ def text_of(values: argparse.Namespace) -> TranslationData:
         weights=[1.0, *(weight for _, weight in mixed)],
         dev=_part(values, "dev"),
         test=_part(values, "test"),
+        alignments=values.alignments and find_text_files(values.alignments),
     )
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from keras_transformer.runs.run_directory import RunDirectory
     from keras_transformer.text import SentencePieceTokenizer
+    from keras_transformer.types import SpecialTokens
 
 # Settings inherited from the run that training starts from, with its model and tokenizers.
 OF_ORIGIN = (
@@ -49,6 +50,7 @@ class TranslationSettings(TrainingSettings):
         "source_language": "languages",
         "tokenizer": "vocabulary",
         "max_tokens": "training text filters",
+        "guided_alignment": "word alignment",
         "freeze": "fine-tuning",
         "ema": "training",
         "log_every": "validation and logs",
@@ -138,6 +140,22 @@ class TranslationSettings(TrainingSettings):
     drop_duplicates: bool = setting(True, "drop repeated pairs")
     drop_copies: bool = setting(
         True, "drop pairs with identical sides: they teach the model to copy"
+    )
+
+    # Word alignment
+    guided_alignment: bool = setting(
+        False,
+        "train a separate attention head to align words, for `align` and for tags in markup; "
+        "needs eflomal or --alignments",
+    )
+    alignment_only: bool = setting(
+        False, "with --from, train only the alignment head: the translations stay the same"
+    )
+    alignment_layer: int | None = setting(
+        None, "decoder layer whose output the head reads, from 1; none: the last but one", minimum=1
+    )
+    alignment_weight: float = setting(
+        0.05, "weight of the alignments in the loss, as in the paper of Garg et al.", minimum=0
     )
 
     # Training
@@ -232,6 +250,7 @@ class TranslationSettings(TrainingSettings):
         if self.lora_rank is not None and self.optimizer != "adam":
             rule = "be adam with `lora_rank`: Muon is for complete matrices"
             refuse("optimizer", rule, self.optimizer, lora_rank=self.lora_rank)
+        self._check_alignment()
         if self.source_tokenizer and not self.tokenizer:
             fault = "`source_tokenizer` needs `tokenizer` for the target"
             reject(fault, source_tokenizer=self.source_tokenizer, tokenizer=None)
@@ -241,11 +260,44 @@ class TranslationSettings(TrainingSettings):
             fault = f"`positions` can be {kind.name} only with `separate_vocabularies`"
             reject(fault, positions=kind.name, separate_vocabularies=False)
 
+    def _check_alignment(self) -> None:
+        if not self.aligns:
+            return
+        for name in ("subword_sampling", "lora_rank"):
+            if getattr(self, name):
+                rule = "be off with guided alignment"
+                refuse(name, rule, getattr(self, name))
+        if self.packing == "on":
+            refuse("packing", "be off with guided alignment", self.packing)
+        if self.alignment_only and self.freeze:
+            refuse("freeze", "be none with `alignment_only`, which freezes the model", self.freeze)
+
+    @property
+    def aligns(self) -> bool:
+        """Whether an alignment head is trained."""
+        return self.guided_alignment or self.alignment_only
+
+    def packs(self) -> bool:
+        return super().packs() and not self.aligns
+
+    def dropout_rates(self) -> dict[str, float]:
+        rates = super().dropout_rates()
+        return dict.fromkeys(rates, 0.0) if self.alignment_only else rates
+
+    def graph(self, model: keras.Model, special_tokens: SpecialTokens | None = None) -> keras.Model:
+        from keras_transformer.models.transformer import Transformer
+
+        if self.aligns:
+            return Transformer.of(model).guided(self.alignment_weight)
+        return super().graph(model, special_tokens)
+
     def check_given(self, names: Collection[str]) -> None:
         super().check_given(names)
         for name, use, other in (
             ("ema_momentum", "the moving average", "ema"),
             ("lora_alpha", "adapters", "lora_rank"),
+            ("alignment_layer", "the alignment head", "aligns"),
+            ("alignment_weight", "the alignment head", "aligns"),
         ):
             value, needed = getattr(self, name), getattr(self, other)
             if name in names and value is not None and not needed:
@@ -315,7 +367,9 @@ class TranslationSettings(TrainingSettings):
                 )
 
     def choose_trained_weights(self, model: keras.Model) -> None:
-        """Freeze layers and add adapters to other layers, as `freeze` and `lora_rank` specify.
+        """Freeze layers and add adapters to other layers, as the settings specify.
+
+        Without guided alignment, an alignment head stays as it is.
 
         Args:
             model: a model from `build_transformer`, before `compile`.
@@ -325,6 +379,10 @@ class TranslationSettings(TrainingSettings):
         """
         from keras_transformer.training.fine_tuning import enable_lora, freeze
 
+        for layer in model.layers:
+            is_head = layer.name == "alignment_head"
+            if self.alignment_only or is_head:
+                layer.trainable = is_head and self.aligns
         freeze(model, (self.freeze or "").split())
         if self.lora_rank is not None:
             enable_lora(model, self.lora_rank, self.lora_alpha)
@@ -337,7 +395,7 @@ class TranslationSettings(TrainingSettings):
             "monitor": f"val_{self.best_by}",
             "mode": "max" if self.best_by == "bleu" else "min",
             "check_origin": self.check_origin,
-            "needs_origin": self.lora_rank is not None,
+            "needs_origin": self.lora_rank is not None or self.alignment_only,
         }
 
     @property

@@ -44,6 +44,7 @@ from keras_transformer.training.translation.training_start import (
     make_tokenizers,
     translation_model,
 )
+from keras_transformer.training.translation.word_aligner import find_aligner
 from keras_transformer.types import PathLike
 
 
@@ -399,6 +400,8 @@ def train_as_called(
     sift: SiftPairs = sift_here,
 ) -> training.FitRecord:
     """Train like `train_translation`, with the remaining arguments from `call`."""
+    if call.settings.aligns and data.alignments is None:
+        find_aligner()  # report a missing program now, not after preparing the text
     with training.TrainingRun.of(call) as run:
         # Fit unspecified settings to the text and the minutes
         settings = fit_settings(call, data, run)

@@ -18,6 +18,7 @@ from keras_transformer.data import (
     ParallelCorpus,
     ParallelText,
     SubwordSampling,
+    WordLinks,
     count_overlaps,
     plan_batches,
     prepare_corpus,
@@ -32,6 +33,10 @@ from keras_transformer.text import SentencePieceTokenizer, sample_lines
 from keras_transformer.training import BleuValidation, Devices, TrainingRun
 from keras_transformer.training.translation.data import TranslationData
 from keras_transformer.training.translation.settings import TranslationSettings
+from keras_transformer.training.translation.word_aligner import (
+    compute_links,
+    links_from_files,
+)
 
 # Maximum number of dev batch shapes if each shape must be compiled.
 _DEV_SHAPES = 4
@@ -203,9 +208,21 @@ def make_batches(
         ]
     corpora = [prepare(text, filters=filters, keep_text=keep_text, sift=sift) for text in texts]
     special_tokens = tokenizer.special_tokens
-    plan = settings.plan_options()
+    plan, sides = settings.plan_options(), (source_tokenizer, tokenizer)
+    links = dev_links = None
+    if settings.aligns:
+        dev_links = WordLinks([None], *sides, by_spaces=True)
+        if data.alignments is None:
+            links = compute_links(corpora, *sides, run.prepared_path)
+        else:
+            links = links_from_files(data.alignments, texts[0], corpora, *sides)
     train = plan_batches(
-        corpora, special_tokens, weights=data.weights, subword_sampling=sampling, **plan
+        corpora,
+        special_tokens,
+        weights=data.weights,
+        subword_sampling=sampling,
+        links=links,
+        **plan,
     )
     dev_corpus = prepare(data.dev_text)
     dev = plan_batches(
@@ -215,6 +232,7 @@ def make_batches(
         batch_tokens=dev_batch_tokens(train.plan.batch_tokens, run, dev_corpus),
         shapes=plan["shapes"] and _DEV_SHAPES,
         packing=plan["packing"],
+        links=dev_links,
     )
     scored = {"dev": dev_corpus.source_lengths}
     if data.test is not None:
@@ -360,6 +378,8 @@ def translation_model(
         **models.vocabulary_options(source_tokenizer, tokenizer),
         **settings.model_options(source_tokenizer, tokenizer),
     )
+    if settings.aligns:
+        model = models.with_alignment_head(model, settings.alignment_layer)
     settings.choose_trained_weights(model)
     return model
 
