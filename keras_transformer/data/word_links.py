@@ -32,9 +32,9 @@ class PackedLinks(NamedTuple):
     def of(cls, pairs: Iterable[Sequence[Link]]) -> Self:
         """Pack the links of pairs."""
         lengths, chunks = [0], []
-        for links in pairs:
-            lengths.append(len(links))
-            chunks.append(np.array(links, "int32").reshape(-1, 2))
+        for own in pairs:
+            lengths.append(len(own))
+            chunks.append(np.array(own, "int32").reshape(-1, 2))
         links = np.concatenate([np.zeros((0, 2), "int32"), *chunks])
         return cls(links, np.cumsum(lengths, dtype="int64"))
 

@@ -1,5 +1,6 @@
 """Translation scores, computed from lists of strings."""
 
+from keras_transformer.evaluation.alignment_scores import alignment_error_rate
 from keras_transformer.evaluation.scores import (
     bleu,
     chrf,
@@ -15,6 +16,7 @@ from keras_transformer.evaluation.search_tuning import SearchScore, SearchTuning
 __all__ = [
     "SearchScore",
     "SearchTuning",
+    "alignment_error_rate",
     "bleu",
     "chrf",
     "exact_match",

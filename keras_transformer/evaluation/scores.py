@@ -354,6 +354,7 @@ SCORES = {
     "length_ratio": Score("length ratio", ".3f"),
     "brevity_penalty": Score("brevity", ".3f"),
     "perplexity": Score("perplexity", ".3f", lower_is_better=True),
+    "alignment_error_rate": Score("AER", ".3f", lower_is_better=True),
 }
 # The constructors of the sacrebleu scores, which accept BLEU's tokenizer.
 METRICS = {name: score.metric for name, score in SCORES.items() if score.metric}

@@ -68,7 +68,8 @@ class AlignmentHead(CompositeLayer):
             epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="norm"
         )
         self.query, self.key = (
-            Dense(key_dim, dtype=self.dtype_policy, name=name) for name in ("query", "key")
+            Dense(key_dim, use_bias=False, dtype=self.dtype_policy, name=name)
+            for name in ("query", "key")
         )
 
     def build(self, inputs_shape: Shape, memory_shape: Shape) -> None:

@@ -138,10 +138,10 @@ class ModelLayers(NamedTuple):
         encoder = stack("encoder", TransformerEncoderLayer, options.num_encoder_layers, of_encoder)
         decoder = stack("decoder", TransformerDecoderLayer, number, of_decoder)
         norm = final_norm("encoder")
-        layers = cls(target, decoder, final_norm("decoder"), mask, source, encoder, norm)
+        found = cls(target, decoder, final_norm("decoder"), mask, source, encoder, norm)
         if options.alignment_layer is None:
-            return layers
-        return layers.with_alignment_head(options, **(states or {}).get("alignment_head", {}))
+            return found
+        return found.with_alignment_head(options, **(states or {}).get("alignment_head", {}))
 
     def with_alignment_head(self, options: ModelOptions, **state: Any) -> "ModelLayers":
         """Return the layers with a new alignment head for `options.alignment_layer`."""

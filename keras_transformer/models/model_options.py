@@ -458,7 +458,7 @@ class ModelOptions(Sizes):
         layer = attention + 2 * hidden_dim * inner_dim + inner_dim + hidden_dim + 2 * norm
         cross_attention = 0 if self.is_causal else attention + norm
         num_norms = (1 if self.is_causal else 2) if self.final_norm else 0
-        of_head = 0 if self.alignment_layer is None else norm + 2 * (hidden_dim + 1) * hidden_dim
+        of_head = 0 if self.alignment_layer is None else norm + 2 * hidden_dim * hidden_dim
         return (
             self.num_encoder_layers * layer
             + self.num_decoder_layers * (layer - attention + unit + cross_attention)

@@ -160,6 +160,14 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
             slices = tf.reshape(tensor, tf.concat([parts, shape[1:]], axis=0))
         return tf.ensure_shape(slices, (self.accumulate, None, *tensor.shape[1:]))
 
+    def _aggregate_additional_loss(self, loss):
+        """Return a loss that a layer adds. Keras divides it by the number of replicas.
+
+        The weights of links are shares of the entire batch, so their losses add up.
+        """
+        is_guided = isinstance(self.input, dict) and "links" in self.input
+        return loss if is_guided else super()._aggregate_additional_loss(loss)
+
     def _track_loss(self, loss, data):
         """Update Keras's `loss`, a mean over replicas, to show the sum over replicas."""
         replicas = tf.distribute.get_strategy().num_replicas_in_sync

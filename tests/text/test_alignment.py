@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from keras_transformer.text.alignment import Alignment
+from keras_transformer.errors import UserInputError
+from keras_transformer.text.alignment import Alignment, parse_pharaoh, pharaoh, symmetrize
 
 
 def align(source, target, weights):
@@ -54,3 +55,54 @@ def test_an_empty_side_has_no_pairs():
     assert (nothing.word_pairs(), nothing.pharaoh()) == ([], "")
     assert Alignment(["▁a", "</s>"], [], np.zeros((0, 2))).word_pairs() == []
     assert Alignment(["▁", "</s>"], ["▁x"], np.ones((1, 2))).word_pairs() == []
+
+
+def grow_diagonally(forward, backward):
+    """The heuristic by its definition: repeat over all links of one direction until none fits."""
+    union, found = set(forward) | set(backward), set(forward) & set(backward)
+    while True:
+        new = {
+            (i, j)
+            for i, j in union - found
+            if any(max(abs(i - k), abs(j - m)) == 1 for k, m in found)
+            and (i not in {k for k, _ in found} or j not in {m for _, m in found})
+        }
+        if not new:
+            return found
+        found.add(min(new))
+
+
+def test_symmetrized_links_are_between_intersection_and_union():
+    rng = np.random.default_rng(7)
+    for _ in range(200):
+        forward, backward = (
+            {(int(i), int(j)) for i, j in rng.integers(0, 6, (8, 2))} for _ in "fb"
+        )
+        found = symmetrize(forward, backward)
+        assert found == sorted(set(found))
+        assert forward & backward <= set(found) <= forward | backward
+        # No link is left that could be added, and each added one had a neighbor.
+        rest = (forward | backward) - set(found)
+        sources, targets = ({link[side] for link in found} for side in (0, 1))
+        for i, j in rest:
+            is_near = any(max(abs(i - k), abs(j - m)) == 1 for k, m in found)
+            assert not (is_near and (i not in sources or j not in targets))
+        assert bool(found) == bool(forward & backward)
+
+
+def test_an_unambiguous_growth_is_the_definition():
+    forward, backward = [(0, 0), (1, 1), (2, 2), (3, 5)], [(0, 0), (1, 1), (2, 3), (4, 0)]
+    assert set(symmetrize(forward, backward)) == grow_diagonally(forward, backward)
+    assert symmetrize(forward, backward) == [(0, 0), (1, 1), (2, 2), (2, 3)]
+
+
+def test_pharaoh_lines_are_read_as_they_are_written():
+    links = [(0, 3), (12, 1)]
+    assert parse_pharaoh(pharaoh(links)) == links
+    assert parse_pharaoh("") == []
+
+
+@pytest.mark.parametrize("line", ["0:1", "1-", "a-b", "0-1,2-3", "-1-2", "0-1 x", "9999999999-0"])
+def test_other_lines_are_refused(line):
+    with pytest.raises(UserInputError, match="must consist of pairs of word numbers"):
+        parse_pharaoh(line)

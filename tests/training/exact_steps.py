@@ -28,6 +28,8 @@ CASES = {
     "apart": (1, {}, "adam"),
     "apart-accumulate": (3, {}, "adam"),
     "float16": (3, {"dtype": "mixed_float16"}, "loss_scale"),
+    "guided": (1, {"alignment_layer": 1}, "sgd"),
+    "guided-accumulate": (3, {"alignment_layer": 1}, "sgd"),
 }
 
 
@@ -42,7 +44,14 @@ def sentences(rows, length):
     return source, target
 
 
-def batches(row_multiple, length=None, overflow=False):
+def with_links(inputs, weights):
+    """The inputs with links of each real target token to two source positions."""
+    links = np.zeros((*weights.shape, inputs["source_ids"].shape[1]), "float32")
+    links[:, :, 0], links[:, :, 1] = 0.75 * weights, 0.25 * weights
+    return {**inputs, "links": links}
+
+
+def batches(row_multiple, length=None, overflow=False, guided=False):
     """The global batches, with empty rows up to a multiple; the last one is repeated for ever.
 
     Args:
@@ -50,6 +59,7 @@ def batches(row_multiple, length=None, overflow=False):
         length: of all sentences' rows; then all batches have one shape.
         overflow: whether the batch of one row, which lies on one replica, weighs so much that its
             gradients are beyond float16.
+        guided: whether the batches have links.
     """
     for step in range(1000):
         rows = ROWS[min(step, len(ROWS) - 1)]
@@ -60,6 +70,8 @@ def batches(row_multiple, length=None, overflow=False):
         weights = (labels != 0) / (labels != 0).sum()
         if overflow and rows == 1:
             weights = weights * 1e6
+        if guided:
+            inputs = with_links(inputs, weights)
         yield inputs, labels, weights.astype("float32")
 
 
@@ -101,7 +113,9 @@ def train(case, replicas=1, scope=None, accumulate=None, length=None):
             dropout=0.0,
             **options,
         )
-        trainer = training.training_model(model, accumulate=slices)
+        is_guided = case.startswith("guided")
+        graph = model.guided(0.5) if is_guided else model
+        trainer = training.training_model(graph, accumulate=slices)
         reduction = {} if case == "mean" else {"reduction": "sum"}
         loss = losses.LabelSmoothingCrossEntropy(0.1, **reduction)
         trainer.compile(
@@ -130,7 +144,9 @@ def train(case, replicas=1, scope=None, accumulate=None, length=None):
 
     averaging = [training.EMAWeights()] if optimizer == "adam" else []
     history = trainer.fit(
-        batches_for_fit(replicas * slices, length, overflow=optimizer == "loss_scale"),
+        batches_for_fit(
+            replicas * slices, length, overflow=optimizer == "loss_scale", guided=is_guided
+        ),
         steps_per_epoch=len(ROWS),
         callbacks=[keras.callbacks.LambdaCallback(on_train_batch_end=record), *averaging],
         shuffle=False,
@@ -150,7 +166,10 @@ def batches_for_fit(*arguments, **options):
     import tensorflow as tf
 
     ids = tf.TensorSpec((None, None), "int32")
-    signature = ({"source_ids": ids, "target_ids": ids}, ids, tf.TensorSpec((None, None)))
+    inputs = {"source_ids": ids, "target_ids": ids}
+    if options["guided"]:
+        inputs["links"] = tf.TensorSpec((None, None, None))
+    signature = inputs, ids, tf.TensorSpec((None, None))
     return tf.data.Dataset.from_generator(
         lambda: batches(*arguments, **options), output_signature=signature
     )

@@ -55,6 +55,7 @@ def test_two_replicas_take_the_steps_of_one_device(tmp_path):
     [
         (2, ["tied", "tied-accumulate", "untied", "mean", "muon"]),
         (2, ["apart", "apart-accumulate"]),
+        (2, ["guided", "guided-accumulate"]),
         (8, ["tied", "untied-accumulate"]),
     ],
 )
@@ -81,7 +82,7 @@ def test_devices_of_jax_take_the_steps_of_one(tmp_path):
 
 @pytest.mark.slow
 def test_devices_of_jax_take_the_steps_of_one_without_accumulation(tmp_path):
-    cases = ("tied", "untied", "untied-accumulate", "mean", "muon")
+    cases = ("tied", "untied", "untied-accumulate", "mean", "muon", "guided-accumulate")
     values = steps(tmp_path, 4, *cases, backend="jax")
     for case in cases:
         check_equal(values, case)

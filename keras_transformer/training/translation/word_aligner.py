@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from keras_transformer.data import PackedLinks, ParallelCorpus, ParallelText, WordLinks, read_links
+from keras_transformer.data.parallel_corpus import SIDES
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import file_lock, note, scratch_directory, write_text
 from keras_transformer.installation import pip_install
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.alignment import parse_pharaoh, pharaoh, symmetrize
+from keras_transformer.text.alignment import Link, parse_pharaoh, pharaoh, symmetrize
 from keras_transformer.text.text_lines import text_lines
 from keras_transformer.text.words import TokenWords
 from keras_transformer.types import PathLike
@@ -97,7 +98,7 @@ def compute_links(
     with file_lock(path.with_name(f"{path.name}.partial-lock"), say):
         if not path.is_file():
             words = [TokenWords(each, by_spaces=False) for each in (source_tokenizer, tokenizer)]
-            lines = map(pharaoh, _align(corpora, *words, cache_directory))
+            lines = map(pharaoh, _align(corpora, words, cache_directory))
             write_text(path, "".join(f"{line}\n" for line in lines))
     links = PackedLinks.of(map(parse_pharaoh, text_lines(path)))
     ends = np.cumsum([0, *map(len, corpora)])
@@ -106,18 +107,18 @@ def compute_links(
 
 
 def _align(
-    corpora: Sequence[ParallelCorpus], sources: TokenWords, targets: TokenWords, parent: Path
-) -> Iterator[list[tuple[int, int]]]:
-    """Yield the symmetrized links of each pair."""
+    corpora: Sequence[ParallelCorpus], words: Sequence[TokenWords], parent: Path
+) -> Iterator[list[Link]]:
+    """Yield the symmetrized links of each pair. `words` are those of the source and the target."""
     aligner, number = find_aligner(), sum(map(len, corpora))
     note(f"Aligning the words of {number:,} pairs with eflomal")
     with scratch_directory(parent) as folder:
         files = {flag: folder / name for flag, name in _FILES.items()}
-        for flag, words, side in (("-s", sources, "source"), ("-t", targets, "target")):
+        for flag, side, own in zip(("-s", "-t"), SIDES, words, strict=True):
             with files[flag].open("w", encoding="utf-8") as file:
                 for corpus in corpora:
                     for i in range(len(corpus)):
-                        line = " ".join(words.words(getattr(corpus, side)(i)))
+                        line = " ".join(own.words(getattr(corpus, side)(i)))
                         file.write(f"{line.casefold()}\n")
         command = [aligner, *(str(part) for item in files.items() for part in item)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)

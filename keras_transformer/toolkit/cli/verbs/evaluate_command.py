@@ -6,7 +6,7 @@ import json
 import math
 import pathlib
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keras_transformer.evaluation.scores import METRICS, SCORES
@@ -30,6 +30,7 @@ from keras_transformer.toolkit.cli.text_streams import told_by_line
 from keras_transformer.types import PathLike
 
 if TYPE_CHECKING:
+    from keras_transformer.evaluation.alignment_scores import ReferenceLinks
     from keras_transformer.inference.translator import Translator
 
 
@@ -55,6 +56,11 @@ class _Flags:
         "translations of the same sentences, or another run, to score too and to compare with by "
         "paired bootstrap resampling",
         metavar="FILE|RUN",
+    )
+    alignments: str | None = flag(
+        "reference alignments of the words of both files, one line per pair in Pharaoh format (`?` "
+        "for possible links, such as '0-0 2?1'), to also print the alignment error rate (AER)",
+        metavar="FILE",
     )
     output: str | None = flag(
         "write the translations of the averaged weights to this file", metavar="FILE"
@@ -87,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_search_arguments(parser, *options_for("evaluate"))
     add_flags(parser, NamedModels, "target_language")
     add_batch_arguments(parser)
-    add_flags(parser, _Flags, "against", "output", "json")
+    add_flags(parser, _Flags, "against", "alignments", "output", "json")
 
 
 def evaluate(values: argparse.Namespace) -> None:
@@ -101,6 +107,7 @@ def evaluate(values: argparse.Namespace) -> None:
 
     search = SearchOptions(**search_of(given_search(values), values.run))
     sources, references, against = checked_input(values)
+    links = reference_links(values, len(sources))
     systems = {**systems_of(values.run), **against}
     translators = {
         name: loaded_translator(system.run, pathlib.Path(system.path), sources, references, values)
@@ -117,7 +124,7 @@ def evaluate(values: argparse.Namespace) -> None:
         note(f"{name}: {system.path}")
         lines, of_model = system.lines, {"perplexity": None, "search": None}
         if name in translators:
-            lines, of_model = run_results(translators[name], sources, references)
+            lines, of_model = run_results(translators[name], sources, references, links)
         translations[name] = lines
         found = system_scores(lines, references, tokenize=values.tokenize, language=values.language)
         scores[name] = {**found, **of_model, "path": system.path}
@@ -189,6 +196,19 @@ def checked_input(
     return sources, references, {"against": system}
 
 
+def reference_links(values: argparse.Namespace, pairs: int) -> "list[ReferenceLinks]":
+    """Read the reference alignments, if any. Refuse a file with another number of lines."""
+    if values.alignments is None:
+        return []
+    from keras_transformer.data.parallel_text import unequal_lines
+    from keras_transformer.evaluation.alignment_scores import read_reference_links
+
+    found = read_reference_links(values.alignments)
+    if len(found) != pairs:
+        raise unequal_lines(values.alignments, len(found), values.source, pairs)
+    return found
+
+
 def systems_of(path: PathLike) -> dict[str, System]:
     """Return the systems `single` and `averaged` of a run. Report missing systems on stderr."""
     from keras_transformer.runs.run_directory import RunDirectory
@@ -250,10 +270,17 @@ def _scored_weights(
 
 
 def run_results(
-    translator: "Translator", sources: list[str], references: list[str]
+    translator: "Translator",
+    sources: list[str],
+    references: list[str],
+    links: "Sequence[ReferenceLinks]" = (),
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return a translator's outputs and a dict with the perplexity and the search."""
+    """Return a translator's outputs and a dict with its other scores and the search.
+
+    With reference alignments, the scores include the alignment error rate.
+    """
     from keras_transformer.evaluation import perplexity
+    from keras_transformer.evaluation.alignment_scores import error_rate_against
 
     progress = sys.stderr.isatty()
     translations = translator.translate(sources, progress=progress)
@@ -263,6 +290,10 @@ def run_results(
         "perplexity": perplexity(log_probs, tokens),
         "search": search_record(translator.search_options),
     }
+    if links:
+        found = translator.align(sources, references, progress=progress)
+        pairs = (alignment.word_pairs() for alignment in found)
+        of_model["alignment_error_rate"] = error_rate_against(links, pairs)
     return [one_line(text) for text in translations], of_model
 
 
@@ -314,12 +345,12 @@ def _tokenized_note(signature: str, language: str) -> str:
 
 
 def _systems_table(systems: dict[str, dict[str, Any]]) -> str:
-    first = next(iter(systems.values()))
-    columns = {key: score for key, score in SCORES.items() if key in first}
+    measured = set().union(*systems.values())
+    columns = {key: score for key, score in SCORES.items() if key in measured}
     rows = [["system", *(score.title for score in columns.values()), "path"]]
     for name, scores in systems.items():
         values = [
-            "-" if scores[key] is None else format(scores[key], score.form)
+            "-" if scores.get(key) is None else format(scores[key], score.form)
             for key, score in columns.items()
         ]
         same = f" (= {scores['same_weights_as']})" if "same_weights_as" in scores else ""
