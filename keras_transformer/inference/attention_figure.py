@@ -43,11 +43,13 @@ _HEADINGS = {
     "encoder": "Encoder self-attention",
     "decoder": "Decoder self-attention",
     "cross": "Cross-attention",
+    "alignment": "Alignment",
 }
 _SIDES = {  # sides of the query tokens and the key tokens
     "encoder": ("source", "source"),
     "decoder": ("output", "output so far"),
     "cross": ("output", "source"),
+    "alignment": ("output", "source"),
 }
 
 
@@ -63,7 +65,7 @@ def attention_figure(
 
     Args:
         maps: the `AttentionMaps` of a sentence pair.
-        kind: "encoder", "decoder" or "cross".
+        kind: "encoder", "decoder", "cross" or "alignment".
         layer: index of the layer, counted from 0.
         heads: indices of the heads, counted from 0; defaults to all heads.
         style: "lines" as in figures 3 to 5 of the paper, with query tokens at the top, key tokens

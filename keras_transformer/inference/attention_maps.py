@@ -19,8 +19,8 @@ from keras_transformer.parsing import Tree, clean
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.types import Tensor
 
-Kind: TypeAlias = Literal["encoder", "decoder", "cross"]
-KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
+Kind: TypeAlias = Literal["encoder", "decoder", "cross", "alignment"]
+KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross", "alignment")
 _BYTE = 255
 
 
@@ -36,6 +36,8 @@ class AttentionMaps:
         encoder: encoder self-attention, float32 (layers, heads, S, S).
         decoder: decoder self-attention, float32 (layers, heads, T, T).
         cross: attention to the encoder output, float32 (layers, heads, T, S).
+        alignment: the alignment head of a model with guided alignment, float32 (1, 1, T, S);
+            otherwise empty, as is the attention that a language model does not have.
 
     Each row contains the attention from one position to all positions: `cross[layer, head, i, j]`
     is the weight of source token j when `output_tokens[i]` is predicted.
@@ -55,6 +57,7 @@ class AttentionMaps:
     encoder: np.ndarray
     decoder: np.ndarray
     cross: np.ndarray
+    alignment: np.ndarray = dataclasses.field(default_factory=lambda: _weights([], 0, 0))
 
     @property
     def kinds(self) -> list[Kind]:
@@ -62,7 +65,7 @@ class AttentionMaps:
         return [kind for kind in KINDS if getattr(self, kind).size]
 
     def weights(self, kind: Kind) -> np.ndarray:
-        """Return the attention map of a kind: "encoder", "decoder" or "cross"; see the class.
+        """Return the attention map of a kind, such as "cross"; see the class.
 
         Raises:
             ValueError: `kind` is unknown.
@@ -77,7 +80,7 @@ class AttentionMaps:
         """Measure how widely each head spreads its attention.
 
         Args:
-            kind: "encoder", "decoder" or "cross".
+            kind: "encoder", "decoder", "cross" or "alignment".
 
         Returns:
             float64 (layers, heads): the entropy of a row in nats, averaged over the rows; 0 if each
@@ -91,7 +94,7 @@ class AttentionMaps:
         """Measure the mean attention distance of each head.
 
         Args:
-            kind: "encoder", "decoder" or "cross".
+            kind: "encoder", "decoder", "cross" or "alignment".
 
         Returns:
             float64 (layers, heads): |i - j| in tokens for row i and column j, weighted by the
@@ -252,6 +255,7 @@ def _maps(
         _weights(scores.encoder, sources, sources),
         _weights(scores.decoder, targets, targets),
         _weights(scores.cross, targets, sources),
+        _weights(scores.alignment, targets, sources),
     )
     if not all(np.isfinite(weights).all() for weights in arrays):
         raise UserInputError(f"The {SCORES_NOT_FINITE}")
@@ -259,7 +263,7 @@ def _maps(
     return AttentionMaps(list(source_tokens), pieces(target_ids), pieces(output_ids), *arrays)
 
 
-def _weights(layers: list[Tensor], rows: int, columns: int) -> np.ndarray:
+def _weights(layers: Sequence[Tensor], rows: int, columns: int) -> np.ndarray:
     """Stack one kind of attention over all layers, without padding: (layers, heads, rows, columns).
 
     Without layers, the result has the shape (0, 0, 0, 0).

@@ -36,11 +36,13 @@ class AttentionScores(NamedTuple):
             a decoder with SSRUs.
         cross: cross-attention, (batch, num_heads, target_length, source_length); empty for a
             language model.
+        alignment: the alignment head, (batch, 1, target_length, source_length); empty without one.
     """
 
     encoder: list[Tensor]
     decoder: list[Tensor]
     cross: list[Tensor]
+    alignment: Sequence[Tensor] = ()
 
 
 class StepWeights(NamedTuple):
@@ -424,7 +426,7 @@ class Transformer(TokenModel):
                 f"Received: source_ids {_received(source_ids)}"
             )
         if layer is None and self.alignment_head is not None:
-            return self._alignment(source_ids, target_ids)
+            return self._alignment(target_ids, *self.encode(source_ids))
         num_layers = len(self.decoder_layers)
         layer = max(num_layers - 2, 0) if layer is None else layer
         check_non_negative_int("layer", layer)
@@ -458,10 +460,15 @@ class Transformer(TokenModel):
             return AttentionScores([], [scores for (scores,) in decoder], [])
         if source_ids is None:
             refuse("source_ids", "be given for a model with an encoder", None)
-        self._hidden(target_ids, *self._encode(source_ids, encoder), decoder)
+        memory, memory_mask = self._encode(source_ids, encoder)
+        self._hidden(target_ids, memory, memory_mask, decoder)
         own = [scores for *both, _ in decoder for scores in both]
         cross = [scores for *_, scores in decoder]
-        return AttentionScores([scores for (scores,) in encoder], own, cross)
+        alignment = []
+        if self.alignment_head is not None:
+            weights = self._alignment(target_ids, memory, memory_mask)
+            alignment.append(ops.expand_dims(weights, axis=1))
+        return AttentionScores([scores for (scores,) in encoder], own, cross, alignment)
 
     def start(
         self, source_ids: Tensor, *, beam_size: Any, length: Any, independent: bool = False
@@ -685,12 +692,11 @@ class Transformer(TokenModel):
             hidden = head(hidden, memory, memory_mask=memory_mask, links=links)
         return _through(layers[place:], hidden, memory, scores=scores, **masks)
 
-    def _alignment(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
+    def _alignment(self, target_ids: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
         """Return the alignment head's attention, in the rows of `cross_attention`."""
-        memory, mask = self.encode(source_ids)
         head = self.alignment_head
-        hidden = self._hidden(target_ids, memory, mask, num_layers=head.alignment_layer)
-        weights = head.attend(hidden, memory, mask)
+        hidden = self._hidden(target_ids, memory, memory_mask, num_layers=head.alignment_layer)
+        weights = head.attend(hidden, memory, memory_mask)
         # The row of the last token's successor, EOS, is read at the last token.
         return ops.concatenate([weights[:, 1:], weights[:, -1:]], axis=1)
 

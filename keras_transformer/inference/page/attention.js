@@ -10,7 +10,7 @@
 (function (global) {
   "use strict";
 
-  const NAMES = { encoder: "Encoder", decoder: "Decoder", cross: "Cross" };
+  const NAMES = { encoder: "Encoder", decoder: "Decoder", cross: "Cross", alignment: "Alignment" };
   const SIDES = ["query", "key"];
   const ROLES = { query: "Queries", key: "Keys" };
   const COLORS = 12; // of heads, in attention.css; further heads start again with the first
@@ -143,7 +143,8 @@
 
     /** Whether the tokens of a side are source tokens. */
     isSource(side) {
-      return this.kind === "encoder" || (this.kind === "cross" && side === "key");
+      const toSource = this.kind === "cross" || this.kind === "alignment";
+      return this.kind === "encoder" || (toSource && side === "key");
     }
 
     /** The tokens that name rows, or columns. */

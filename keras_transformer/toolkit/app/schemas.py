@@ -295,7 +295,7 @@ class AttentionAnswer(BaseModel):
     source_tokens: list[str]
     target_tokens: list[str] = Field(description="The tokens that the decoder reads.")
     output_tokens: list[str] = Field(description="The prediction at each decoder position.")
-    maps: dict[Literal["encoder", "decoder", "cross"], AttentionMap]
+    maps: dict[Literal["encoder", "decoder", "cross", "alignment"], AttentionMap]
 
 
 class StreamStart(BaseModel):

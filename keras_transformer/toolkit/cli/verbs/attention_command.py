@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PAGE = ".html"
 # Duplicated from `interpretation`, whose import is too slow for `--help`.
-KINDS = ("encoder", "decoder", "cross")
+KINDS = ("encoder", "decoder", "cross", "alignment")
 STYLES = ("lines", "matrix")
 
 
