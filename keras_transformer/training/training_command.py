@@ -51,7 +51,8 @@ class TrainingCommand(Generic[SomeSettings]):
         """Read the options from arguments defined by `add_training_arguments`.
 
         A resumed run keeps its settings, and a run that starts from another run inherits the other
-        run's settings and search options. Explicitly specified settings take precedence.
+        run's settings, except `of_one_run`, and its search options. Explicitly specified settings
+        take precedence.
 
         Args:
             arguments: namespace of parsed arguments.
@@ -74,7 +75,9 @@ class TrainingCommand(Generic[SomeSettings]):
             search: dict[str, Any] = {
                 k: v for k, v in run.search_defaults().items() if k in settings_class.defaults()
             }
-            base = {**run.settings(), **search}
+            theirs = run.settings().items()
+            inherited = {k: v for k, v in theirs if k not in settings_class.of_one_run}
+            base = {**inherited, **search}
         settings = settings_class.from_arguments(arguments, arguments.settings, base)
         return cls(
             settings=settings,

@@ -65,6 +65,7 @@ class TrainingSettings(Settings):
             subclass.
         may_change: names of fields that may change when training is resumed. The updates stay the
             same, up to rounding.
+        of_one_run: names of fields that a run does not inherit from the run that it starts from.
 
     Example:
         >>> TrainingSettings(num_layers=2, precision="mixed_bfloat16").steps
@@ -91,6 +92,8 @@ class TrainingSettings(Settings):
         "device_tflops",
         "probe",
     )
+
+    of_one_run: typing.ClassVar[tuple[str, ...]] = ()
 
     seed: int = setting(
         1,

@@ -72,6 +72,13 @@ class TranslationSettings(TrainingSettings):
         "bleu_tokenize",
         "language",
     )
+    # The head itself is a part of the model.
+    of_one_run: typing.ClassVar[tuple[str, ...]] = (
+        "guided_alignment",
+        "alignment_only",
+        "alignment_layer",
+        "alignment_weight",
+    )
 
     preset: str = setting_of(EssentialSettings, "preset", "base", choices=tuple(PRESETS))
 

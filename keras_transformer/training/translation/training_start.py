@@ -181,6 +181,7 @@ def make_batches(
         copies=settings.drop_copies,
     )
     held_out: list[str] = []
+    first_text = data.train[0]
     if data.dev is None:
         fits = _length_filter(filters, source_tokenizer, tokenizer)
         data = data.with_dev(settings.held_out, settings.seed, fits)
@@ -215,7 +216,7 @@ def make_batches(
         if data.alignments is None:
             links = compute_links(corpora, *sides, run.prepared_path)
         else:
-            links = links_from_files(data.alignments, texts[0], corpora, *sides)
+            links = links_from_files(data.alignments, first_text, corpora, *sides)
     train = plan_batches(
         corpora,
         special_tokens,

@@ -52,7 +52,7 @@ def links_from_files(
 
     Args:
         paths: files in Pharaoh format, with one line for each pair of the text.
-        text: the first training text.
+        text: the first training text, of which pairs may be held out.
         corpora: the prepared corpora of all training texts.
         source_tokenizer, tokenizer: tokenizers of the source and of the target.
 
