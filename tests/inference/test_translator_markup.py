@@ -88,7 +88,7 @@ def random_document(chance, depth=3):
                     f'<{name} title="{chance.choice(WORDS)}" id=\'">\'>{inner}</{name}>',
                     f"<{name}></{name}>{chance.choice(WORDS)}",
                     f"<code>c{chance.randint(0, 9)}</code>, ",
-                    "{x%d} " % chance.randint(0, 9),
+                    f"{{x{chance.randint(0, 9)}}} ",
                     "<br>",
                     f"{chance.choice(WORDS)}<!-- <b> -->. ",
                 ]
