@@ -198,7 +198,8 @@ _RULES = {
     name: check
     for check, names in {
         check_positive_int: "vocabulary_size source_vocabulary_size hidden_dim intermediate_dim "
-        "num_decoder_layers num_heads alignment_layer key_dim value_dim max_length num_tables",
+        "num_decoder_layers num_heads alignment_layer alignment_head key_dim value_dim max_length "
+        "num_tables",
         check_non_negative_int: "num_encoder_layers mask_id hidden_id zero_id",
         check_rate: "dropout attention_dropout activation_dropout word_dropout label_smoothing",
         check_positive_number: "layer_norm_epsilon residual_scale initial_gain scale",

@@ -31,6 +31,9 @@ class AlignmentHead(CompositeLayer):
         alignment_layer: number of the decoder layer whose output the head reads, from 1. The layer
             itself does not use it.
         key_dim: size of the queries and keys.
+        alignment_head: number of a head of the layer's cross-attention, from 1, that aligns words
+            instead, as in Marian models. The layer then has no weights and only records the two
+            numbers.
         layer_norm_epsilon: number added to the variance when the inputs are normalized.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
@@ -60,10 +63,13 @@ class AlignmentHead(CompositeLayer):
         alignment_layer: int,
         key_dim: int,
         *,
+        alignment_head: int | None = None,
         layer_norm_epsilon: float = LAYER_NORM_EPSILON,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if alignment_head is not None:
+            return
         self.norm = LayerNormalization(
             epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="norm"
         )
@@ -75,9 +81,10 @@ class AlignmentHead(CompositeLayer):
     def build(self, inputs_shape: Shape, memory_shape: Shape) -> None:
         known_width("inputs", inputs_shape)
         known_width("memory", memory_shape)
-        self.norm.build(inputs_shape)
-        self.query.build(inputs_shape)
-        self.key.build(memory_shape)
+        if self.alignment_head is None:
+            self.norm.build(inputs_shape)
+            self.query.build(inputs_shape)
+            self.key.build(memory_shape)
         self.finish_build()
 
     def call(

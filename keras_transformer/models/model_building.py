@@ -101,13 +101,16 @@ def build_language_model(
     )
 
 
-def with_alignment_head(model: keras.Model, alignment_layer: int | None = None) -> Transformer:
+def with_alignment_head(
+    model: keras.Model, alignment_layer: int | None = None, alignment_head: int | None = None
+) -> Transformer:
     """Return a model with an alignment head, which shares all other layers.
 
     Args:
-        model: a model from `build_transformer`. If it has an alignment head, the head is kept.
-        alignment_layer: number of the decoder layer whose output the head reads, from 1. Defaults
-            to the last layer but one, or the only layer.
+        model: a model from `build_transformer`. If it has a separate alignment head, the head is
+            kept.
+        alignment_layer, alignment_head: as in `ModelOptions`. By default, the head is separate and
+            reads the last decoder layer but one, or the only layer.
 
     Raises:
         ValueError: the model has no encoder, no such decoder layer, or a head for another layer.
@@ -120,12 +123,12 @@ def with_alignment_head(model: keras.Model, alignment_layer: int | None = None) 
     transformer = Transformer.of(model)
     options = transformer.options
     head = options.alignment_layer
-    if head is not None:
+    if head is not None and options.alignment_head is None:
         if alignment_layer not in (None, head):
             refuse("alignment_layer", f"be {head}, as in the model", alignment_layer)
         return transformer
     number = max(options.num_decoder_layers - 1, 1) if alignment_layer is None else alignment_layer
-    options = dataclasses.replace(options, alignment_layer=number)
+    options = dataclasses.replace(options, alignment_layer=number, alignment_head=alignment_head)
     return Transformer(ModelLayers.of(transformer).with_alignment_head(options), name=model.name)
 
 

@@ -145,7 +145,7 @@ class ModelLayers(NamedTuple):
 
     def with_alignment_head(self, options: ModelOptions, **state: Any) -> "ModelLayers":
         """Return the layers with a new alignment head for `options.alignment_layer`."""
-        names = ("alignment_layer", "layer_norm_epsilon", "dtype")
+        names = ("alignment_layer", "alignment_head", "layer_norm_epsilon", "dtype")
         own = {"key_dim": options.hidden_dim, **_select(options, names), **state}
         return self._replace(alignment_head=AlignmentHead(**own, name="alignment_head"))
 
@@ -231,7 +231,7 @@ class ModelLayers(NamedTuple):
             **{name: _common(name, embeddings) for name in _OF_EMBEDDINGS},
             **{name: _common(name, embeddings + encoder + decoder) for name in _OF_BOTH},
             **_select(target, _OF_TARGET),
-            alignment_layer=self.alignment_head and self.alignment_head.alignment_layer,
+            **_select_or_none(self.alignment_head, ("alignment_layer", "alignment_head")),
             source_vocabulary_size=None if source is None else source.vocabulary_size,
             source_word_starts=None if source is None else source.word_starts,
             target_word_starts=target.word_starts,
@@ -260,6 +260,10 @@ def layer_states(model: keras.Model) -> dict[str, dict[str, Any]]:
 
 def _select(owner: Any, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: getattr(owner, name) for name in names}
+
+
+def _select_or_none(owner: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    return dict.fromkeys(names) if owner is None else _select(owner, names)
 
 
 def _in_attention(positions: str) -> str | None:

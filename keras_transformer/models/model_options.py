@@ -237,6 +237,7 @@ class TransformerKeywords(ModelKeywords, total=False):
     padding_id: int
     hidden_source_id: int | None
     alignment_layer: int | None
+    alignment_head: int | None
     name: str
 
 
@@ -289,6 +290,8 @@ class ModelOptions(Sizes):
         zero_id: target id whose embedding is a zero vector, such as BOS in Marian models, or None.
         alignment_layer: number of the decoder layer, from 1, whose output is read by a separate
             head for word alignments; see `layers.alignment_head`. None means no such head.
+        alignment_head: number of a head of this layer's cross-attention, from 1, that aligns words
+            instead of a separate head, as in Marian models; None means a separate head.
         source_vocabulary_size: number of source tokens if the source has its own vocabulary; None
             if source and target share a vocabulary.
         source_word_starts: with `positions="words"` and separate vocabularies, the source ids that
@@ -376,6 +379,7 @@ class ModelOptions(Sizes):
     kernel_initializer: Any = "glorot_uniform"
     bias_initializer: Any = "zeros"
     alignment_layer: int | None = None
+    alignment_head: int | None = None
     source_vocabulary_size: int | None = None
     source_word_starts: Sequence[int] | None = None
     target_word_starts: Sequence[int] | None = None
@@ -458,7 +462,8 @@ class ModelOptions(Sizes):
         layer = attention + 2 * hidden_dim * inner_dim + inner_dim + hidden_dim + 2 * norm
         cross_attention = 0 if self.is_causal else attention + norm
         num_norms = (1 if self.is_causal else 2) if self.final_norm else 0
-        of_head = 0 if self.alignment_layer is None else norm + 2 * hidden_dim * hidden_dim
+        has_own_head = self.alignment_layer is not None and self.alignment_head is None
+        of_head = norm + 2 * hidden_dim * hidden_dim if has_own_head else 0
         return (
             self.num_encoder_layers * layer
             + self.num_decoder_layers * (layer - attention + unit + cross_attention)
@@ -531,6 +536,11 @@ class ModelOptions(Sizes):
         if (self.alignment_layer or 0) > self.num_decoder_layers:
             rule = f"be at most {self.num_decoder_layers}, the number of decoder layers"
             refuse("alignment_layer", rule, self.alignment_layer)
+        if (self.alignment_head or 0) > (self.num_heads if self.alignment_layer else 0):
+            rule = f"be at most {self.num_heads}, with `alignment_layer`"
+            refuse(
+                "alignment_head", rule, self.alignment_head, alignment_layer=self.alignment_layer
+            )
 
     def _check_no_source(self) -> None:
         for name in _OF_THE_SOURCE:

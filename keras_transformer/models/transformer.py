@@ -384,13 +384,16 @@ class Transformer(TokenModel):
             cross-entropy between the links and the alignment head is added to the loss.
 
         Raises:
-            ValueError: the model has no alignment head.
+            ValueError: the model has no alignment head with weights of its own.
 
         Reference: Garg et al., "Jointly Learning to Align and Translate with Transformer Models",
         2019.
         """
-        if self.alignment_head is None:
-            refuse("alignment_layer", "be the number of a decoder layer for guided training", None)
+        head = self.alignment_head
+        if head is None or head.alignment_head is not None:
+            rule = "be set, without `alignment_head`, for guided training"
+            layer = None if head is None else head.alignment_layer
+            refuse("alignment_layer", rule, layer)
         ids = self._symbolic_ids()
         links = keras.Input((None, None), dtype="float32", name="links")
         memory, memory_mask = self.encode(ids["source_ids"])
@@ -432,11 +435,7 @@ class Transformer(TokenModel):
         check_non_negative_int("layer", layer)
         if layer >= num_layers:
             refuse("layer", f"be less than the decoder's {num_layers}", layer)
-        memory, memory_mask = self.encode(source_ids)
-        hidden = self._hidden(target_ids, memory, memory_mask, num_layers=layer)
-        *_, scores = self.decoder_layers[layer](
-            hidden, memory, memory_mask=memory_mask, return_attention_scores=True
-        )
+        scores = self._cross_attention(layer, target_ids, *self.encode(source_ids))
         return ops.mean(scores, axis=1)
 
     def attention_scores(self, source_ids: Tensor | None, target_ids: Tensor) -> AttentionScores:
@@ -692,10 +691,23 @@ class Transformer(TokenModel):
             hidden = head(hidden, memory, memory_mask=memory_mask, links=links)
         return _through(layers[place:], hidden, memory, scores=scores, **masks)
 
+    def _cross_attention(
+        self, layer: int, target_ids: Tensor, memory: Tensor, memory_mask: Tensor
+    ) -> Tensor:
+        """Return a layer's cross-attention (batch, heads, target_length, source_length)."""
+        hidden = self._hidden(target_ids, memory, memory_mask, num_layers=layer)
+        *_, scores = self.decoder_layers[layer](
+            hidden, memory, memory_mask=memory_mask, return_attention_scores=True
+        )
+        return scores
+
     def _alignment(self, target_ids: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
         """Return the alignment head's attention, in the rows of `cross_attention`."""
-        head = self.alignment_head
-        hidden = self._hidden(target_ids, memory, memory_mask, num_layers=head.alignment_layer)
+        head, number = self.alignment_head, self.alignment_head.alignment_layer
+        if head.alignment_head is not None:
+            scores = self._cross_attention(number - 1, target_ids, memory, memory_mask)
+            return scores[:, head.alignment_head - 1]
+        hidden = self._hidden(target_ids, memory, memory_mask, num_layers=number)
         weights = head.attend(hidden, memory, memory_mask)
         # The row of the last token's successor, EOS, is read at the last token.
         return ops.concatenate([weights[:, 1:], weights[:, -1:]], axis=1)

@@ -98,8 +98,11 @@ def assert_logits(imported, config, tensors):
 def test_logits_are_those_of_the_formula(tmp_path, in_8_bits):
     config, tensors = write_folder(tmp_path, in_8_bits)
     imported = import_bergamot(tmp_path)
-    assert imported.model.options.decoder_unit == "ssru"
-    assert imported.model.options.dropout == 0
+    options = imported.model.options
+    assert options.decoder_unit == "ssru"
+    assert options.dropout == 0
+    # The first head of the last layer is guided.
+    assert (options.alignment_layer, options.alignment_head) == (options.num_decoder_layers, 1)
     assert_logits(imported, config, tensors)
     assert imported.source_tokenizer is imported.tokenizer
 

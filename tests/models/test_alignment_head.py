@@ -72,6 +72,22 @@ def test_the_guided_model_adds_the_weighted_loss_of_the_links():
     assert {id(each) for each in guided.weights} == {id(each) for each in model.weights}
 
 
+def test_a_head_of_the_cross_attention_aligns(tmp_path):
+    model = with_alignment_head(small_model(), 3, alignment_head=2)
+    assert model.count_params() == small_model().count_params()
+    assert model.count_params() == model.options.count_weights()
+    scores = model.attention_scores(SOURCE, TARGET)
+    expected = numpy(scores.cross[2])[:, 1]
+    np.testing.assert_array_equal(numpy(model.cross_attention(SOURCE, TARGET)), expected)
+    np.testing.assert_array_equal(numpy(scores.alignment[0])[:, 0], expected)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert (loaded.options.alignment_layer, loaded.options.alignment_head) == (3, 2)
+    np.testing.assert_array_equal(numpy(loaded.cross_attention(SOURCE, TARGET)), expected)
+    own = with_alignment_head(loaded, 1)  # for guided training
+    assert (own.options.alignment_layer, own.options.alignment_head) == (1, None)
+
+
 def test_files_keep_the_head(tmp_path):
     model = small_model(alignment_layer=3)
     model.save(tmp_path / "model.keras")
@@ -100,7 +116,16 @@ def test_packed_rows_and_frozen_layers_know_the_head():
     ("make", "message"),
     [
         (lambda: small_model(alignment_layer=4), "`alignment_layer` must be at most 3"),
-        (lambda: small_model().guided(0.1), "`alignment_layer` must be the number of a decoder"),
+        (lambda: small_model().guided(0.1), "`alignment_layer` must be set, without"),
+        (
+            lambda: small_model(alignment_layer=1, alignment_head=2).guided(0.1),
+            "`alignment_layer` must be set, without",
+        ),
+        (
+            lambda: small_model(alignment_layer=1, alignment_head=5),
+            "`alignment_head` must be at most 4",
+        ),
+        (lambda: small_model(alignment_head=1), "`alignment_head` must be at most 4, with"),
         (
             lambda: with_alignment_head(small_model(alignment_layer=1), 2),
             "`alignment_layer` must be 1, as in the model",

@@ -41,8 +41,7 @@ def transformer_spec(
     encoder = TransformerEncoderSpec(len(model.encoder_layers), **options)
     decoder = TransformerDecoderSpec(
         len(model.decoder_layers),
-        alignment_layer=max(len(model.decoder_layers) - 2, 0),  # as in `Translator.align`
-        alignment_heads=0,  # mean over all heads
+        **_alignment(model),
         **options,
     )
     spec = TransformerSpec(encoder, decoder)
@@ -62,6 +61,15 @@ def transformer_spec(
     spec.config.layer_norm_epsilon = first.layer_norm_epsilon
     spec.config.add_source_eos = model.options.hidden_source_id is None
     return spec
+
+
+def _alignment(model: Transformer) -> dict[str, int]:
+    """Return the attention for alignments, as in `Translator.align` without a separate head."""
+    head = model.alignment_head
+    if head is not None and head.alignment_head == 1:  # CTranslate2 knows only the first heads
+        return {"alignment_layer": head.alignment_layer - 1, "alignment_heads": 1}
+    # 0 heads: the mean over all heads.
+    return {"alignment_layer": max(len(model.decoder_layers) - 2, 0), "alignment_heads": 0}
 
 
 def _fill(spec: TransformerSpec, model: Transformer) -> None:

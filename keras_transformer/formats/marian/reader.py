@@ -34,7 +34,12 @@ from keras_transformer.formats.marian.tensors import (
 )
 from keras_transformer.formats.preset_files import ImportedModel, check_new_run
 from keras_transformer.formats.registry import check_export
-from keras_transformer.models import Transformer, build_transformer, check_model_fits
+from keras_transformer.models import (
+    Transformer,
+    build_transformer,
+    check_model_fits,
+    with_alignment_head,
+)
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.tensor_files import TensorFile, open_tensors
 from keras_transformer.text import Shortlist
@@ -109,6 +114,11 @@ def import_bergamot(directory: PathLike, *, dtype: str = "float32") -> ImportedM
     check_export(directory)  # for an export from this package
     with unpacked_bergamot(Path(directory)) as folder:
         imported = _import_one(open_marian(folder, DECODER), dtype)
+        # Bergamot models are trained with guided alignment. Marian guides the first head of the
+        # last layer.
+        last = Transformer.of(imported.model).options.num_decoder_layers
+        model = with_alignment_head(imported.model, last, alignment_head=1)
+        imported = dataclasses.replace(imported, model=model)
         shortlists = sorted(folder.glob(SHORTLISTS))
         if len(shortlists) > 1:
             names = ", ".join(path.name for path in shortlists)
