@@ -12,7 +12,8 @@ LINES = ["A small house.", "A tree.", "Das kleine Haus.", "Ein kleines Haus.", "
 def untrained_run(tmp_path, monkeypatch):
     """`runs/en_de` in the working directory."""
     monkeypatch.chdir(tmp_path)
-    tokenizer = SentencePieceTokenizer.train(LINES, vocabulary_size=40)
+    # Bytes, so that the pages may use any term.
+    tokenizer = SentencePieceTokenizer.train(LINES, vocabulary_size=320, byte_fallback=True)
     model = build(tokenizer)
     run = write_run("runs/en_de", model, tokenizer)
     model.save_weights(run.checkpoints.best_path)
