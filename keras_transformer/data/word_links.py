@@ -11,7 +11,7 @@ from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.data.parallel_corpus import ParallelCorpus
 from keras_transformer.errors import UserInputError
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.alignment import Link, parse_pharaoh
+from keras_transformer.text.pharaoh import Link, parse_pharaoh
 from keras_transformer.text.text_lines import text_lines
 from keras_transformer.text.words import TokenWords
 from keras_transformer.types import PathLike

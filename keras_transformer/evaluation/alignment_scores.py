@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from keras_transformer.argument_checks import check_equal_numbers
 from keras_transformer.errors import UserInputError, refuse
-from keras_transformer.text.alignment import Link, parse_pharaoh
+from keras_transformer.text.pharaoh import Link, parse_pharaoh
 from keras_transformer.text.text_lines import text_lines
 from keras_transformer.types import PathLike
 

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.text.alignment import Alignment, parse_pharaoh, pharaoh, symmetrize
+from keras_transformer.text.alignment import Alignment
+from keras_transformer.text.pharaoh import parse_pharaoh, pharaoh, symmetrize
 
 
 def align(source, target, weights):

@@ -16,7 +16,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files import file_lock, note, scratch_directory, write_text
 from keras_transformer.installation import pip_install
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.alignment import Link, parse_pharaoh, pharaoh, symmetrize
+from keras_transformer.text.pharaoh import Link, parse_pharaoh, pharaoh, symmetrize
 from keras_transformer.text.text_lines import text_lines
 from keras_transformer.text.words import TokenWords
 from keras_transformer.types import PathLike

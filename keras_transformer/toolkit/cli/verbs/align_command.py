@@ -5,7 +5,7 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from keras_transformer.text.alignment import pharaoh, symmetrize
+from keras_transformer.text.pharaoh import pharaoh, symmetrize
 from keras_transformer.toolkit.cli.verbs.score_command import add_pair_arguments, answer_pairs
 
 if TYPE_CHECKING:
