@@ -18,6 +18,8 @@ OPTIMIZERS = ("adam", "muon")
 MarkupKind = Literal["html", "xml", "markdown"]
 MARKUP: tuple[str, ...] = get_args(MarkupKind)
 MODEL_TYPES = ("bpe", "unigram")  # of SentencePiece
+# Before a source term, before its target, and after its target.
+TERM_TAGS = ("<term>", "<trans>", "</term>")
 NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 LAYER_NORM_EPSILON = 1e-6
 

@@ -6,6 +6,7 @@ from keras_transformer.data.corpus_mixture import SubwordSampling
 from keras_transformer.data.corpus_preparation import prepare_corpus
 from keras_transformer.data.fit_input import fit_batches, fit_texts, plan_batches, prepare_batches
 from keras_transformer.data.inline_noise import InlineNoise
+from keras_transformer.data.inline_terms import InlineTerms
 from keras_transformer.data.packed_plan import PackedPlan
 from keras_transformer.data.pair_filters import PairFilters
 from keras_transformer.data.parallel_corpus import ParallelCorpus
@@ -29,6 +30,7 @@ __all__ = [
     "BatchPlan",
     "BatchReader",
     "InlineNoise",
+    "InlineTerms",
     "Overlap",
     "PackedLinks",
     "PackedPlan",

@@ -3,15 +3,14 @@
 import random
 import re
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from keras_transformer.argument_checks import check_non_negative_int, check_rate
-from keras_transformer.data.parallel_text import ParallelText
+from keras_transformer.data.parallel_text import ChangedText
 
 _CONTENT_VERSION = 1  # increment this when the same text and seed give different pairs
 
 
-class InlineNoise(ParallelText):
+class InlineNoise(ChangedText):
     """Parallel text with identical noise added to the start or end of both sides of some pairs.
 
     Noise is text that a translation should copy but that is rare in training text: emoji, web and
@@ -35,40 +34,16 @@ class InlineNoise(ParallelText):
         Translation and Large language models", 2023, section 3.2.
     """
 
-    def __init__(self, text: ParallelText, share: float, seed: int) -> None:
-        check_rate("share", share)
-        check_non_negative_int("seed", seed)
-        super().__init__(text.name)
-        self.text = text
-        self.unit = text.unit
-        self.share = share
-        self.seed = seed
+    changes = f"noise {_CONTENT_VERSION}"
 
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        generator = random.Random(self.seed)
-        for source, target in self.text:
-            if generator.random() < self.share and source.strip() and target.strip():
-                noise = draw_noise(generator, source)
-                if generator.random() < 0.5:
-                    yield f"{noise} {source}", f"{noise} {target}"
-                else:
-                    yield f"{source} {noise}", f"{target} {noise}"
-            else:
-                yield source, target
-
-    def fingerprint(self) -> str:
-        """Return a fingerprint of the text and the noise settings."""
-        noise = f"noise {_CONTENT_VERSION}, share {float(self.share)}, seed {self.seed}"
-        return f"{self.text.fingerprint()} with {noise}"
-
-    @property
-    def num_pairs(self) -> int | None:
-        """Number of pairs in the underlying text."""
-        return self.text.num_pairs
-
-    def line_numbers(self) -> Iterator[int]:
-        """Yield the line numbers of the underlying text."""
-        return self.text.line_numbers()
+    def changed(self, source: str, target: str, generator: random.Random) -> tuple[str, str]:
+        """Return the pair with noise."""
+        if not source.strip() or not target.strip():
+            return source, target
+        noise = draw_noise(generator, source)
+        if generator.random() < 0.5:
+            return f"{noise} {source}", f"{noise} {target}"
+        return f"{source} {noise}", f"{target} {noise}"
 
 
 def _characters(*ranges: tuple[int, int]) -> list[str]:

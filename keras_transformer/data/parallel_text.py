@@ -7,11 +7,17 @@ import hashlib
 import itertools
 import os
 import pathlib
+import random
 from collections.abc import Iterable, Iterator
 
 import tqdm
 
-from keras_transformer.argument_checks import check_equal_numbers, checked_strings
+from keras_transformer.argument_checks import (
+    check_equal_numbers,
+    check_non_negative_int,
+    check_rate,
+    checked_strings,
+)
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import is_quiet
 from keras_transformer.input_files import is_read_once
@@ -195,6 +201,52 @@ class ParallelText(abc.ABC):
     def line_numbers(self) -> Iterator[int]:
         """Yield the number of each pair for error messages; by default 1, 2, 3, and so on."""
         return itertools.count(1)
+
+
+class ChangedText(ParallelText):
+    """Base class of parallel text that changes a share of the pairs of another text.
+
+    The changes depend only on the text and the seed and are the same on every pass.
+
+    Args:
+        text: the parallel text.
+        share: fraction of pairs to change, in [0, 1).
+        seed: integer >= 0.
+    """
+
+    changes: str  # name and version of the changes, for the fingerprint
+
+    def __init__(self, text: ParallelText, share: float, seed: int) -> None:
+        check_rate("share", share)
+        check_non_negative_int("seed", seed)
+        super().__init__(text.name)
+        self.text = text
+        self.unit = text.unit
+        self.share = share
+        self.seed = seed
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        generator = random.Random(self.seed)
+        for pair in self.text:
+            yield self.changed(*pair, generator) if generator.random() < self.share else pair
+
+    @abc.abstractmethod
+    def changed(self, source: str, target: str, generator: random.Random) -> tuple[str, str]:
+        """Return the changed pair."""
+
+    def fingerprint(self) -> str:
+        """Return a fingerprint of the text and the changes."""
+        changes = f"{self.changes}, share {float(self.share)}, seed {self.seed}"
+        return f"{self.text.fingerprint()} with {changes}"
+
+    @property
+    def num_pairs(self) -> int | None:
+        """Number of pairs in the underlying text."""
+        return self.text.num_pairs
+
+    def line_numbers(self) -> Iterator[int]:
+        """Yield the line numbers of the underlying text."""
+        return self.text.line_numbers()
 
 
 class SentencePairs(ParallelText):

@@ -24,7 +24,7 @@ from keras_transformer.search_options import (
 )
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.alignment import Alignment
-from keras_transformer.text.glossary import TermEncoder, Terms, glossary_of
+from keras_transformer.text.glossary import Glossary, TermEncoder, Terms, TermTags, glossary_of
 from keras_transformer.text.icu_messages import TextsToTranslate
 from keras_transformer.text.sentence_encoding import (
     LONG_SENTENCES,
@@ -33,6 +33,7 @@ from keras_transformer.text.sentence_encoding import (
     encode_sentences,
     split_sentences,
 )
+from keras_transformer.text.shortlist import Shortlist
 from keras_transformer.text.stand_ins import KeptSentence, RestoredText, StandIns
 from keras_transformer.text.variables import AUTO, NONE, check_keep, find_variables
 from keras_transformer.types import MarkupKind, TermForm
@@ -62,6 +63,7 @@ class SentenceTranslator(HasSearchOptions):
     max_length: int | None
     _generator: Generator
     _has_terms = False  # whether the generator's `search` has the argument `terms`
+    shortlist: Shortlist | None = None
 
     def __init__(
         self,
@@ -97,6 +99,7 @@ class SentenceTranslator(HasSearchOptions):
         progress: bool = False,
         *,
         glossary: Terms | None = None,
+        glossary_tags: bool = False,
         keep: str | None = None,
         markup: MarkupKind | None = None,
     ) -> list[str]:
@@ -111,6 +114,10 @@ class SentenceTranslator(HasSearchOptions):
                 each source term to its target or its targets, such as inflected forms. For each
                 occurrence of a source term in a sentence, the translation contains one target, as
                 whole words. Only `Translator` supports a glossary.
+            glossary_tags: instead of constraining the translations, put the first target of each
+                term into the source, as a model that was trained with `train --glossary-tags` reads
+                it; see `text.Glossary.inline`. The model decides on the form of the term. Also
+                supported with exports that take token ids.
             keep: the parts of a sentence that its translation must contain unchanged, exactly once:
                 "auto" for variables such as `{name}` and `%s`, URLs and e-mail addresses; "none";
                 or a regular expression; see `text.find_variables`. With "auto", the text in plural
@@ -129,15 +136,17 @@ class SentenceTranslator(HasSearchOptions):
             SentenceTooLong: a sentence or a prefix is rejected because it is longer than
                 `max_source_length`. All methods can raise this subclass of `UserInputError`.
             UserInputError: the terms of a sentence do not fit into the output limit, the
-                vocabulary cannot write a term, or an XML document is not well-formed.
+                vocabulary cannot write a term or does not have the tags, or an XML document is not
+                well-formed.
         """
+        glossary, inline = self._checked_terms(glossary, glossary_tags)
         if markup is not None:
             if prefixes is not None:
                 raise UserInputError("`prefixes` cannot be combined with `markup`.")
-            return self._translate_marked_up(sentences, markup, progress, glossary, keep)
+            return self._translate_marked_up(sentences, markup, progress, glossary, inline, keep)
         if prefixes is None:
-            return self._translate_texts(sentences, progress, glossary, keep)
-        found = self._search(sentences, 1, prefixes, progress, glossary, keep)
+            return self._translate_texts(sentences, progress, glossary, inline, keep)
+        found = self._search(sentences, 1, prefixes, progress, glossary, inline, keep)
         return [best[0] for best, *_ in found]
 
     __call__ = translate
@@ -151,6 +160,7 @@ class SentenceTranslator(HasSearchOptions):
         progress: bool = False,
         *,
         glossary: Terms | None = None,
+        glossary_tags: bool = False,
         keep: str | None = None,
     ) -> list[list[tuple[str, float]]]:
         """Return the n best translations of each sentence with their scores.
@@ -160,8 +170,8 @@ class SentenceTranslator(HasSearchOptions):
             n: number of translations per sentence, at most `beam_size`.
             prefixes: as in `translate`.
             progress: whether to show a progress bar on stderr.
-            glossary, keep: as in `translate`; they apply to all n translations. ICU messages stay
-                as they are.
+            glossary, glossary_tags, keep: as in `translate`; they apply to all n translations. ICU
+                messages stay as they are.
 
         Returns:
             A list of `(text, score)` pairs for each sentence, best first. The score is the
@@ -173,7 +183,8 @@ class SentenceTranslator(HasSearchOptions):
         check_positive_int("n", n)
         if n > self.beam_size:
             refuse("n", "be at most the beam size", n, beam_size=self.beam_size)
-        return self._search(sentences, n, prefixes, progress, glossary, keep)
+        glossary, inline = self._checked_terms(glossary, glossary_tags)
+        return self._search(sentences, n, prefixes, progress, glossary, inline, keep)
 
     def score(
         self,
@@ -278,7 +289,12 @@ class SentenceTranslator(HasSearchOptions):
         return self.search_options.source_limit(self.max_length)
 
     def _translate_texts(
-        self, sentences: Iterable[str], progress: bool, glossary: Terms | None, keep: str | None
+        self,
+        sentences: Iterable[str],
+        progress: bool,
+        glossary: Glossary | None,
+        inline: Glossary | None,
+        keep: str | None,
     ) -> list[str]:
         """Return the translations, without prefixes. Messages and long sentences are divided."""
         keep = self._checked_keep(keep)
@@ -289,7 +305,7 @@ class SentenceTranslator(HasSearchOptions):
             for each in found
             for text, variables in zip(each.texts, each.variables, strict=True)
         ]
-        parts = self._parts([each.text for each in kept], indices)
+        parts = self._parts(self._sources(kept, inline), indices)
         rows, texts, of_rows = [], [], []
         for each, its_rows in zip(kept, parts, strict=True):
             is_split = len(its_rows) > 1
@@ -308,7 +324,8 @@ class SentenceTranslator(HasSearchOptions):
         documents: Iterable[str],
         markup: MarkupKind,
         progress: bool,
-        glossary: Terms | None,
+        glossary: Glossary | None,
+        inline: Glossary | None,
         keep: str | None,
     ) -> list[str]:
         """Return documents with their text translated."""
@@ -335,7 +352,8 @@ class SentenceTranslator(HasSearchOptions):
         keep = self._checked_keep(AUTO if keep is None else keep)
         texts = MarkedUpTexts(documents, markup, keep, limits)
         sentences = [each.text for each in texts.kept]
-        rows = self._encode_sources("sentences", sentences, indices=texts.documents)
+        sources = self._sources(texts.kept, inline)
+        rows = self._encode_sources("sentences", sources, indices=texts.documents)
         search = self._search_with(sentences, rows, glossary, texts.kept)
         outputs = [RestoredText("", {})] * len(rows)
         for i, (ids, *_), _ in search(rows, [[]] * len(rows), 1, progress):
@@ -373,7 +391,8 @@ class SentenceTranslator(HasSearchOptions):
         n: int,
         prefixes: Iterable[str] | None,
         progress: bool,
-        glossary: Terms | None,
+        glossary: Glossary | None,
+        inline: Glossary | None,
         keep: str | None,
     ) -> list[list[tuple[str, float]]]:
         """Return the n best `(text, score)` pairs for each sentence."""
@@ -383,7 +402,7 @@ class SentenceTranslator(HasSearchOptions):
             for sentence in checked_strings("sentences", sentences)
         ]
         texts = [each.text for each in kept]
-        rows, prefix_rows = self._rows(texts, prefixes)
+        rows, prefix_rows = self._rows(self._sources(kept, inline), prefixes)
         search = self._search_with(texts, rows, glossary, kept)
         return self._texts(search(rows, prefix_rows, n, progress), prefix_rows, kept=kept)
 
@@ -393,11 +412,42 @@ class SentenceTranslator(HasSearchOptions):
         self._check_has_terms("keep")
         return check_keep(keep)
 
+    def _checked_terms(
+        self, glossary: Terms | None, glossary_tags: bool
+    ) -> tuple[Glossary | None, Glossary | None]:
+        """Return the terms of translations, and the terms to put into sources."""
+        if glossary is None:
+            if glossary_tags:
+                raise UserInputError("`glossary_tags` needs `glossary`.")
+            return None, None
+        if not glossary_tags:
+            self._check_has_terms("glossary")
+            return glossary_of(glossary), None
+        if self.shortlist is not None and not self.shortlist.copies:
+            raise UserInputError(
+                "`glossary_tags` with a shortlist needs a vocabulary shared by source and target, "
+                "because the shortlist may not have the tokens of a term."
+            )
+        return None, glossary_of(glossary)
+
+    def _sources(self, kept: Sequence[KeptSentence], inline: Glossary | None) -> list[str]:
+        """Return the sentences for the model, with the targets of `inline` terms."""
+        if inline is None:
+            return [each.text for each in kept]
+        sources = []
+        for each in kept:
+            source = self._term_tags.put_in(each.text, inline)
+            if each.stand_ins:  # a target must not have the token of a stand-in
+                (row,) = self.source_tokenizer.encode([source])
+                source = source if each.has_stand_ins_once(row) else each.text
+            sources.append(source)
+        return sources
+
     def _search_with(
         self,
         texts: Sequence[str],
         rows: Rows,
-        glossary: Terms | None,
+        glossary: Glossary | None,
         kept: Sequence[KeptSentence],
     ) -> Callable[..., Any]:
         """Return the generator's `search` for the terms and the stand-ins of the rows."""
@@ -406,8 +456,6 @@ class SentenceTranslator(HasSearchOptions):
             return search
         terms: list[list[TermForm]] = [[] for _ in texts]
         if glossary is not None:
-            self._check_has_terms("glossary")
-            glossary = glossary_of(glossary)
             terms = [self._terms.forms(text, glossary) for text in texts]
         forms = [
             [*own, *each.forms(row, first_term=1 + max((form.term for form in own), default=-1))]
@@ -428,6 +476,10 @@ class SentenceTranslator(HasSearchOptions):
     @functools.cached_property
     def _terms(self) -> TermEncoder:
         return TermEncoder(self.tokenizer)
+
+    @functools.cached_property
+    def _term_tags(self) -> TermTags:
+        return TermTags(self.source_tokenizer)
 
     def _rows(self, sentences: Iterable[str], prefixes: Iterable[str] | None) -> tuple[Rows, Rows]:
         """Return the id rows of sentences and of their prefixes."""

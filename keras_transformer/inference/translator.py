@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, Unpack
 
 import keras
 
-from keras_transformer.argument_checks import check_one_of, check_positive_int
+from keras_transformer.argument_checks import check_one_of, check_positive_int, checked_strings
 from keras_transformer.decoding.beam_search import check_alphas
 from keras_transformer.decoding.compiled_calls import JitCompile
 from keras_transformer.decoding.sampling import check_sampling
@@ -29,6 +29,7 @@ from keras_transformer.search_options import (
     takes_search_options,
 )
 from keras_transformer.text import SentencePieceTokenizer, Shortlist
+from keras_transformer.text.glossary import Terms
 from keras_transformer.text.sentence_encoding import LongSentences
 from keras_transformer.types import PathLike
 
@@ -355,6 +356,8 @@ class Translator(SentenceTranslator):
         first_index: int = 0,
         prefixes: Iterable[str] | None = None,
         progress: bool = False,
+        glossary: Terms | None = None,
+        glossary_tags: bool = False,
     ) -> list[list[tuple[str, float]]]:
         """Sample translations of each sentence token by token from the model's distribution.
 
@@ -373,6 +376,8 @@ class Translator(SentenceTranslator):
             first_index: index of the first sentence, to continue an earlier call.
             prefixes: see `translate`.
             progress: whether to show a progress bar on stderr.
+            glossary, glossary_tags: see `translate`; samples cannot be constrained, so a glossary
+                needs `glossary_tags=True`.
 
         Returns:
             For each sentence, n pairs `(text, log_prob)` in sampling order. The log-probability is
@@ -381,7 +386,12 @@ class Translator(SentenceTranslator):
         """
         check_positive_int("n", n)
         check_sampling(temperature, top_k, top_p)
-        rows, prefix_rows = self._rows(sentences, prefixes)
+        required, inline = self._checked_terms(glossary, glossary_tags)
+        if required is not None:
+            raise UserInputError("`glossary` in `sample` needs `glossary_tags=True`.")
+        sentences = checked_strings("sentences", sentences)
+        kept = [self._stand_ins.replace(sentence, []) for sentence in sentences]
+        rows, prefix_rows = self._rows(self._sources(kept, inline), prefixes)
         found = self._generator.sample(
             rows,
             prefix_rows,

@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import hashlib
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Self
@@ -10,7 +11,7 @@ from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_transformer.text.text_lines import text_lines
 from keras_transformer.text.words import forms_of, word_pattern
-from keras_transformer.types import PathLike, TermForm
+from keras_transformer.types import TERM_TAGS, PathLike, TermForm
 
 IGNORE_CASE = "i"
 
@@ -101,6 +102,61 @@ class Glossary:
             place += number
         return found
 
+    def inline(self, sentence: str, translation: str | None = None) -> str:
+        """Return a sentence with the first target of each term after the term, in tags.
+
+        Models that were trained with `train --glossary-tags` read these tags. A sentence that
+        contains a tag already stays as it is.
+
+        Args:
+            sentence: a source sentence.
+            translation: for training, the translation of the sentence. Terms without a target in
+                it stay as they are; other terms get the target that it contains. A target is in
+                the translation if it starts at the start of a word; the last word may be longer,
+                such as an inflected form. Targets that end with a word, and longer targets, come
+                first.
+
+        Raises:
+            UserInputError: a target contains a tag.
+
+        Example:
+            >>> glossary = Glossary({"house": ["Haus", "Hütte"]})
+            >>> glossary.inline("The house.")
+            'The<term> house<trans> Haus</term>.'
+            >>> glossary.inline("The houses and the house", "Die Häuser und das Dach der Hütten")
+            'The houses and the<term> house<trans> Hütte</term>'
+
+        Reference:
+            Dinu et al., "Training Neural Machine Translation to Apply Terminology Constraints",
+            2019. The tags take the place of its source factors.
+        """
+        if any(tag in sentence for tag in TERM_TAGS):
+            return sentence
+        text, last = "", 0
+        for term in self.find(sentence):
+            target: str | None = term.targets[0]
+            if translation is not None:
+                target = _target_in(term.targets, translation)
+            if target is None:
+                continue
+            if any(tag in target for tag in TERM_TAGS):
+                refuse("target", f"have none of the tags {' '.join(TERM_TAGS)}", target)
+            before = sentence[last : term.start]
+            # Each word stays after its space, so that it has the same tokens as without tags.
+            words = before.rstrip()
+            space = before[len(words) :] if term.start > 0 else " "
+            source = sentence[term.start : term.end]
+            term_tag, target_tag, end_tag = TERM_TAGS
+            text += f"{words}{term_tag}{space}{source}{target_tag} {target}{end_tag}"
+            last = term.end
+        return text + sentence[last:]
+
+    @property
+    def fingerprint(self) -> str:
+        """A string that identifies the terms and their targets."""
+        terms = sorted(self._exact.items()), sorted(self._folded.items())
+        return hashlib.sha256(repr(terms).encode()).hexdigest()
+
     def _longest_at(
         self, sentence: str, words: Sequence[tuple[int, int]], place: int
     ) -> tuple[Occurrence | None, int]:
@@ -162,6 +218,66 @@ class TermEncoder:
 def _key(text: str) -> str:
     """Return a term without differences that do not matter: spaces and equivalent characters."""
     return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def _target_in(targets: Sequence[str], translation: str) -> str | None:
+    """Return the target that a translation contains; see `Glossary.inline`."""
+    translation = _key(translation)
+    words = [match.span() for match in word_pattern().finditer(translation)]
+    starts, ends = ({word[side] for word in words} for side in (0, 1))
+    found = []
+    for target in targets:
+        key = _key(target)
+        place = translation.find(key)
+        while place >= 0:
+            if place in starts:
+                found.append((place + len(key) in ends, len(key), target))
+            place = translation.find(key, place + 1)
+    return max(found)[-1] if found else None
+
+
+class TermTags:
+    """Puts the targets of terms into the source sentences of a model; see `Glossary.inline`.
+
+    Args:
+        tokenizer: source tokenizer.
+
+    Raises:
+        UserInputError: the vocabulary does not have the tags.
+    """
+
+    def __init__(self, tokenizer: SentencePieceTokenizer) -> None:
+        rows = tokenizer.encode(TERM_TAGS)
+        missing = [
+            tag
+            for tag, row in zip(TERM_TAGS, rows, strict=True)
+            if tag not in tokenizer.pieces(row)
+        ]
+        if missing:
+            raise UserInputError(
+                f"`glossary_tags` needs a source vocabulary with the tags {' '.join(TERM_TAGS)}, "
+                "such as that of a new run of `train --glossary-tags`. "
+                f"Received: a vocabulary without {' '.join(missing)}"
+            )
+        self._tokenizer = tokenizer
+        self._check = functools.cache(self._check_target)
+
+    def put_in(self, sentence: str, glossary: Glossary) -> str:
+        """Return a sentence with the targets of its terms.
+
+        Raises:
+            UserInputError: the vocabulary cannot write a target, or a target contains a tag.
+        """
+        for term in glossary.find(sentence):
+            self._check(term.targets[0])
+        return glossary.inline(sentence)
+
+    def _check_target(self, target: str) -> None:
+        if self._tokenizer.special_tokens.unk in self._tokenizer.encode([target])[0]:
+            raise UserInputError(
+                "The source vocabulary must have the characters of a target with `glossary_tags`. "
+                f"Received: {target!r}"
+            )
 
 
 Terms = Glossary | Mapping[str, str | Sequence[str]]

@@ -46,6 +46,10 @@ class KeptSentence(NamedTuple):
     stand_ins: list[StandIn]
     places: list[tuple[int, int]]
 
+    def has_stand_ins_once(self, row: Sequence[int]) -> bool:
+        """Return whether a row of source tokens has each stand-in exactly once."""
+        return all(_count(row, each) == 1 for each in self.stand_ins)
+
     def forms(self, row: Sequence[int], first_term: int) -> list[TermForm]:
         """Return the terms that make a search produce each stand-in of a row exactly once.
 

@@ -205,6 +205,12 @@ class LineOptions:
         "ignores the letter case of the source term",
         metavar="FILE",
     )
+    glossary_tags: bool = flag(
+        "put the first target of each term of --glossary into the source, for a model trained with "
+        "`train --glossary-tags`, instead of constraining the translations: the model inflects the "
+        "term, but may ignore it",
+        False,
+    )
     keep: str | None = flag(
         "parts of each line that its translation must contain unchanged: `auto` for variables such "
         "as {name} and %%s, URLs and e-mail addresses; `numbers` for numbers too; `none`; or "
@@ -265,7 +271,9 @@ class LineOptions:
             **models.settings(),
             **search,
             **values,
-            "shortlist": self.shortlist or None,  # missing in records of older versions
+            # missing in records of older versions
+            "shortlist": self.shortlist or None,
+            "glossary_tags": self.glossary_tags or None,
             "sample": sampling is not None,
             **(sampling or {}),
         }
@@ -292,7 +300,9 @@ class LineTranslator:
             if options.sampling is not None:
                 how = {**options.sampling, "prefixes": next(iter(prefixes), None)}
                 number = options.n_best or 1
-                found = translator.sample(sources, number, first_index=first_index, **how)
+                found = translator.sample(
+                    sources, number, first_index=first_index, **how, **terms
+                )
             elif options.n_best is not None:
                 found = translator.translate_nbest(sources, options.n_best, *prefixes, **terms)
             else:
@@ -312,14 +322,21 @@ class LineTranslator:
 
     @property
     def _terms(self) -> dict[str, Any]:
-        """Keyword arguments of `translate` and `translate_nbest`."""
-        terms = {"glossary": self.glossary, "keep": self.options.keep}
+        """Keyword arguments of `translate`, `translate_nbest` and `sample`."""
+        terms = {
+            "glossary": self.glossary,
+            "glossary_tags": self.options.glossary_tags or None,
+            "keep": self.options.keep,
+        }
         return {name: value for name, value in terms.items() if value is not None}
 
     def check(self, lines: list[str], first_index: int) -> None:
         """Raise `SentenceTooLong` if a line is too long. See `answer` for the arguments."""
+        sources, *prefixes = _parts_of(lines, self.options.tab_prefix)
+        if self.glossary is not None and self.options.glossary_tags:
+            sources = [self.glossary.inline(source) for source in sources]
         with self._advising():
-            self.translator.check_lengths(*_parts_of(lines, self.options.tab_prefix))
+            self.translator.check_lengths(sources, *prefixes)
 
     @contextlib.contextmanager
     def _advising(self) -> Iterator[None]:
@@ -346,7 +363,7 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
             models.target_language,
         )
         export = RunExport(engine, models, reading, options.shortlist)
-        return LineTranslator(options, export.load())
+        return LineTranslator(options, export.load(), _glossary(options))
     translator = models.load(
         batches=num_lines // models.lines_a_batch,
         **options.search,
@@ -355,11 +372,15 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
         source_language=options.source_language,
         shortlist=options.shortlist,
     )
+    return LineTranslator(options, translator, _glossary(options))
+
+
+def _glossary(options: LineOptions) -> "Glossary | None":
     if options.glossary is None:
-        return LineTranslator(options, translator)
+        return None
     from keras_transformer.text import Glossary
 
-    return LineTranslator(options, translator, Glossary.load(options.glossary))
+    return Glossary.load(options.glossary)
 
 
 def _parts_of(lines: list[str], tab_prefix: bool) -> list[list[str]]:

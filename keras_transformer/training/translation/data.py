@@ -32,7 +32,7 @@ from keras_transformer.settings import MAX_REPEATS, WITH_MINUTES, SettingValue
 from keras_transformer.text.sentencepiece_tokenizer import draw_some
 from keras_transformer.training import TrainingCommand, TrainingRun, make_reproducible
 from keras_transformer.training.translation.settings import TranslationSettings
-from keras_transformer.types import PathLike, SpecialTokens
+from keras_transformer.types import TERM_TAGS, PathLike, SpecialTokens
 
 
 @dataclasses.dataclass(frozen=True)
@@ -394,6 +394,8 @@ def _settings(
     A given preset is used unchanged; the text then determines only the vocabulary.
     """
     size = int(of_text["vocabulary_size"] or 0) + len(str(given.get("symbols") or "").split())
+    if given.get("glossary_tags"):
+        size += len(TERM_TAGS)
     if given.get("byte_fallback") is False:
         size -= _BYTES
     of_text = {**({} if "preset" in given else of_text), "vocabulary_size": size}

@@ -12,7 +12,7 @@ from keras_transformer.models.model_options import PRESETS
 from keras_transformer.settings import EssentialSettings, SettingValue, setting, setting_of
 from keras_transformer.training.training_options import TrainingKeywords
 from keras_transformer.training.training_settings import ARCHITECTURE_SETTINGS, TrainingSettings
-from keras_transformer.types import MODEL_TYPES, NORMALIZATIONS
+from keras_transformer.types import MODEL_TYPES, NORMALIZATIONS, TERM_TAGS
 
 if TYPE_CHECKING:
     import keras
@@ -49,6 +49,7 @@ class TranslationSettings(TrainingSettings):
         "preset": "model",
         "source_language": "languages",
         "tokenizer": "vocabulary",
+        "glossary_tags": "terms",
         "max_tokens": "training text filters",
         "guided_alignment": "word alignment",
         "freeze": "fine-tuning",
@@ -133,6 +134,21 @@ class TranslationSettings(TrainingSettings):
         0.0,
         "share of training pairs, such as 0.05, with the same emoji, address, number or symbols "
         "added on both sides, to teach the model to copy them",
+        minimum=0,
+        below=1,
+    )
+
+    # Terms
+    glossary_tags: str | None = setting(
+        None,
+        "file of terms, as for `translate --glossary`, that some training sources carry in tags, "
+        "so that the model follows terms of `translate --glossary-tags`; none: no tags",
+        shown="FILE",
+    )
+    glossary_tags_share: float = setting(
+        0.1,
+        "share of the training pairs with terms whose sources carry them; the others teach the "
+        "model to translate without tags",
         minimum=0,
         below=1,
     )
@@ -305,6 +321,7 @@ class TranslationSettings(TrainingSettings):
             ("lora_alpha", "adapters", "lora_rank"),
             ("alignment_layer", "the alignment head", "aligns"),
             ("alignment_weight", "the alignment head", "aligns"),
+            ("glossary_tags_share", "tags of terms", "glossary_tags"),
         ):
             value, needed = getattr(self, name), getattr(self, other)
             if name in names and value is not None and not needed:
@@ -404,6 +421,12 @@ class TranslationSettings(TrainingSettings):
             "check_origin": self.check_origin,
             "needs_origin": self.lora_rank is not None or self.alignment_only,
         }
+
+    @property
+    def all_symbols(self) -> list[str]:
+        """The tags that are always single tokens: `symbols`, and the tags of terms if needed."""
+        tags = TERM_TAGS if self.glossary_tags else ()
+        return list(dict.fromkeys((*self.symbols.split(), *tags)))
 
     @property
     def keep_last(self) -> int:

@@ -14,6 +14,7 @@ from keras_transformer import models
 from keras_transformer.data import (
     BatchReader,
     InlineNoise,
+    InlineTerms,
     PairFilters,
     ParallelCorpus,
     ParallelText,
@@ -29,7 +30,8 @@ from keras_transformer.data.pair_filters import apply_filters
 from keras_transformer.errors import LongSentenceWarning, reject
 from keras_transformer.evaluation.scores import bleu_metric, check_language
 from keras_transformer.inference.translator import Translator
-from keras_transformer.text import SentencePieceTokenizer, sample_lines
+from keras_transformer.text import Glossary, SentencePieceTokenizer, sample_lines
+from keras_transformer.text.glossary import TermTags
 from keras_transformer.training import BleuValidation, Devices, TrainingRun
 from keras_transformer.training.translation.data import TranslationData
 from keras_transformer.training.translation.settings import TranslationSettings
@@ -43,6 +45,7 @@ _DEV_SHAPES = 4
 # Added to the seed, to use different random numbers for sampling subwords and shuffling batches.
 _SAMPLING_SEED = 1
 _NOISE_SEED = 2  # for the first text
+_TERMS_SEED = 1 << 16  # for the first text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,6 +183,10 @@ def make_batches(
         duplicates=settings.drop_duplicates,
         copies=settings.drop_copies,
     )
+    terms = None
+    if settings.glossary_tags is not None:
+        TermTags(source_tokenizer)  # checks that the vocabulary has the tags
+        terms = Glossary.load(settings.glossary_tags)
     held_out: list[str] = []
     first_text = data.train[0]
     if data.dev is None:
@@ -202,10 +209,13 @@ def make_batches(
     )
     keep_text = sampling is not None
     texts = data.train
+    if terms is not None:
+        share, seed = settings.glossary_tags_share, settings.seed + _TERMS_SEED
+        texts = [InlineTerms(text, terms, share, seed + i) for i, text in enumerate(texts)]
     if settings.inline_noise:
         seed = settings.seed + _NOISE_SEED
         texts = [
-            InlineNoise(text, settings.inline_noise, seed + i) for i, text in enumerate(data.train)
+            InlineNoise(text, settings.inline_noise, seed + i) for i, text in enumerate(texts)
         ]
     corpora = [prepare(text, filters=filters, keep_text=keep_text, sift=sift) for text in texts]
     special_tokens = tokenizer.special_tokens
@@ -305,8 +315,11 @@ def make_tokenizers(
         UserInputError: a file contains no tokenizer, the source tokenizer is missing, or
             `vocabulary_size` does not fit the text. Errors that would otherwise occur hours later
             are also raised: the model is too large for the memory, sacrebleu does not support
-            `bleu_tokenize`, or `language` is not a language code.
+            `bleu_tokenize`, `language` is not a language code, or a line of `glossary_tags` is not
+            a term.
     """
+    if settings.glossary_tags is not None:
+        Glossary.load(settings.glossary_tags)
     bleu_metric(settings.bleu_tokenize)
     if settings.language is not None:
         check_language(settings.language)
@@ -337,7 +350,7 @@ def _train_tokenizer(settings: TranslationSettings, lines: Iterable[str]) -> Sen
         model_type=settings.vocabulary_type,
         byte_fallback=settings.byte_fallback,
         normalization=settings.normalization,
-        user_defined_symbols=settings.symbols.split(),
+        user_defined_symbols=settings.all_symbols,
     )
 
 

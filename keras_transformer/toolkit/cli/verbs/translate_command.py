@@ -101,7 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
     add_flags(parser, LineOptions, "engine")
     add_search_arguments(parser, *options_for("translate"))
-    names = "shortlist", "n_best", "tab_prefix", "glossary", "keep", "markup"
+    names = "shortlist", "n_best", "tab_prefix", "glossary", "glossary_tags", "keep", "markup"
     add_flags(parser, LineOptions, *names)
     long_lines = parser.add_argument_group("long lines")
     add_flags(long_lines, LineOptions, "long_lines", "source_language")
@@ -169,6 +169,8 @@ def line_options(values: argparse.Namespace) -> LineOptions:
     )
     _check_engine(options)
     _check_search(options, sampling)
+    if options.glossary is None:
+        _refuse(options.settings(), ("glossary_tags",), "needs `--glossary`")
     _check_files(values)
     _check_split(options, values.source_language)
     _check_markup(options, values.cluster)
@@ -183,7 +185,10 @@ def _check_engine(options: LineOptions) -> None:
     engine = options.engine
     if engine == OWN:
         return
-    _refuse(options.settings(), FORMATS[engine].lacks, f"is not supported by `--engine {engine}`")
+    lacks = FORMATS[engine].lacks
+    if options.glossary_tags and not FORMATS[engine].has_search:
+        lacks = tuple(name for name in lacks if name != "glossary")  # only the source changes
+    _refuse(options.settings(), lacks, f"is not supported by `--engine {engine}`")
     if FORMATS[engine].has_search and options.long_lines == "split":
         raise UserInputError(f"`--long-lines split` is not supported by `--engine {engine}`.")
     if options.models.is_ensemble:
@@ -197,7 +202,8 @@ def _check_search(options: LineOptions, sampling: Mapping[str, Any]) -> None:
     """Check the search and sampling flags. `sampling` contains the given sampling flags."""
     if options.sampling is not None:
         reason = "has no effect with `--sample`, which does not search"
-        _refuse(options.settings(), (*SEARCH, "shortlist", "glossary", "keep", "markup"), reason)
+        required = () if options.glossary_tags else ("glossary",)
+        _refuse(options.settings(), (*SEARCH, "shortlist", *required, "keep", "markup"), reason)
         return
     _refuse(sampling, sampling, "needs `--sample`")
     if options.n_best is not None:
