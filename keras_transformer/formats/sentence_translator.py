@@ -31,6 +31,7 @@ from keras_transformer.text.sentence_encoding import (
     LongSentences,
     TargetTags,
     encode_sentences,
+    is_longer,
     split_sentences,
 )
 from keras_transformer.text.shortlist import Shortlist
@@ -339,11 +340,12 @@ class SentenceTranslator(HasSearchOptions):
             PartLimits,
         )
 
+        max_length = self._most_tokens() - self._tags.length
         limits = PartLimits(
             self.source_tokenizer,
             self.tokenizer,
             self._stand_ins,
-            max_length=self._most_tokens() - self._tags.length,
+            max_length=max_length,
             most_variables=min(MOST_VARIABLES, self.extra_length),
             splits=self.long_sentences == "split",
             language=self.source_language,
@@ -353,6 +355,11 @@ class SentenceTranslator(HasSearchOptions):
         texts = MarkedUpTexts(documents, markup, keep, limits)
         sentences = [each.text for each in texts.kept]
         sources = self._sources(texts.kept, inline)
+        if inline is not None:  # the text was divided without its terms
+            sources = [
+                text if is_longer(source, self.source_tokenizer, max_length) else source
+                for text, source in zip(sentences, sources, strict=True)
+            ]
         rows = self._encode_sources("sentences", sources, indices=texts.documents)
         search = self._search_with(sentences, rows, glossary, texts.kept)
         outputs = [RestoredText("", {})] * len(rows)

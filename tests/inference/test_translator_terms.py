@@ -8,7 +8,7 @@ import pytest
 from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
 from keras_transformer.text import Glossary, SentencePieceTokenizer, Shortlist
-from keras_transformer.types import TermForm
+from keras_transformer.types import TERM_TAGS, TermForm
 from tests.decoding.python_terms import contains
 from tests.random_translation import build, sentences
 
@@ -154,3 +154,121 @@ def test_more_variables_than_words_are_one_line(translator):
     own = translator(max_source_length=2000)
     with pytest.raises(UserInputError, match="more words to stand for variables.* 300 variables"):
         own.translate([line], keep=r"%\d+")
+
+
+@pytest.fixture(scope="module")
+def tagged():
+    """A translator whose vocabulary has the tags of terms."""
+    tokenizer = SentencePieceTokenizer.train(
+        sentences(200), vocabulary_size=67, user_defined_symbols=TERM_TAGS
+    )
+    model = build(tokenizer)
+
+    def tagged(**options):
+        return Translator(model, tokenizer, **{"beam_size": 3, "extra_length": 12, **options})
+
+    return tagged
+
+
+class SeenRows:
+    """A generator that notes its rows and whether they have terms, and translates nothing."""
+
+    def __init__(self, translator):
+        self.rows, self.terms = None, None
+        translator._generator = self
+
+    def search(self, rows, prefix_rows, n, progress=False, terms=None):
+        self.rows, self.terms = rows, terms
+        return iter(())
+
+    def sample(self, rows, prefix_rows, n, **options):
+        return self.search(rows, prefix_rows, n)
+
+
+def test_with_tags_the_sources_carry_the_terms(tagged):
+    glossary = Glossary({word: [WORDS[i - 1], WORDS[i - 2]] for i, word in enumerate(WORDS[:4])})
+    soft = {"glossary": glossary, "glossary_tags": True}
+    own = tagged()
+    seen = SeenRows(own)
+    sources = [glossary.inline(line) for line in LINES]
+    assert sources != LINES
+    for translate in (
+        lambda: own.translate(LINES, **soft),
+        lambda: own.translate(LINES, [WORDS[0]] * len(LINES), **soft),
+        lambda: own.translate_nbest(LINES, 2, **soft),
+        lambda: own.sample(LINES, **soft),
+    ):
+        seen.rows = None
+        translate()
+        assert seen.rows == own.tokenizer.encode(sources)
+        assert seen.terms is None
+
+
+def test_long_sources_with_terms_are_split(tagged):
+    own = tagged(long_sentences="split", max_source_length=12)
+    seen = SeenRows(own)
+    soft = {"glossary": {WORDS[0]: WORDS[1]}, "glossary_tags": True}
+    with pytest.warns(UserWarning, match="it is split"):
+        own.translate([f"{WORDS[0]}. " * 9], **soft)
+    tag = own.tokenizer.piece_ids["<term>"]
+    assert sum(row.count(tag) for row in seen.rows) == 9
+    assert len(seen.rows) > 3
+
+
+def test_text_in_markup_carries_terms_if_it_stays_short_enough(tagged, monkeypatch):
+    own = tagged(max_source_length=12)
+    rows = []
+
+    def search(these, *_, **options):
+        rows.extend(these)
+        return ((i, [[4]], [0.0]) for i in range(len(these)))
+
+    monkeypatch.setattr(own._generator, "search", search)
+    monkeypatch.setattr(own, "align", lambda *sides, progress: [])
+    word, soft = WORDS[0], {"glossary": {WORDS[0]: WORDS[1]}, "glossary_tags": True}
+    own.translate(f"<p>{word}</p><p>{word} {word} {word}</p>", markup="html", **soft)
+    tagged_word = Glossary(soft["glossary"]).inline(word)
+    assert rows == own.tokenizer.encode([tagged_word, f"{word} {word} {word}"])
+
+
+@pytest.mark.slow
+def test_with_tags_outputs_are_those_of_the_tagged_sources(tagged):
+    terms = {word: WORDS[i - 1] for i, word in enumerate(WORDS[:4])}
+    own, soft = tagged(), {"glossary": terms, "glossary_tags": True}
+    sources = [Glossary(terms).inline(line) for line in LINES]
+    found = own.translate(LINES, **soft)
+    assert found == own.translate(sources) != own.translate(LINES)
+    assert own.translate(LINES[0], **soft) == found[0]
+    assert own.sample(LINES, 2, seed=1, **soft) == own.sample(sources, 2, seed=1)
+    (text,) = own.translate([f"{WORDS[0]} %s"], keep="%s", **soft)
+    assert text.count("%s") == 1
+
+
+def test_a_target_does_not_have_the_word_of_a_variable(tagged):
+    own = tagged()
+    line = f"{WORDS[1]} %s"
+    kept = own._stand_ins.replace(line, [(len(WORDS[1]) + 1, len(line))])
+    seen = SeenRows(own)
+    for target, source in (
+        (WORDS[2], Glossary({WORDS[1]: WORDS[2]}).inline(kept.text)),
+        (kept.stand_ins[0].word, kept.text),
+    ):
+        own.translate([line], glossary={WORDS[1]: target}, glossary_tags=True, keep="%s")
+        assert seen.rows == own.tokenizer.encode([source])
+
+
+def test_what_tags_need_is_one_line(translator, tagged, tokenizer):
+    soft = {"glossary": {WORDS[0]: WORDS[1]}, "glossary_tags": True}
+    with pytest.raises(UserInputError, match="`glossary_tags` needs a source vocabulary with the "):
+        translator().translate(LINES, **soft)
+    own = tagged()
+    SeenRows(own)
+    with pytest.raises(UserInputError, match="`glossary_tags` needs `glossary`"):
+        own.translate(LINES, glossary_tags=True)
+    with pytest.raises(UserInputError, match="`glossary` in `sample` needs `glossary_tags=True`"):
+        own.sample(LINES, glossary={WORDS[0]: WORDS[1]})
+    own.shortlist = Shortlist([0], [], [4, 5, 6, 7], own.tokenizer)
+    own.translate(LINES, **soft)
+    own.shortlist = Shortlist([0], [], [4, 5, 6, 7], tokenizer, own.tokenizer)
+    with pytest.raises(UserInputError, match="with a shortlist needs a vocabulary shared by"):
+        own.translate(LINES, **soft)

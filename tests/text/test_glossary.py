@@ -7,9 +7,9 @@ import pytest
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.text import Glossary, SentencePieceTokenizer
-from keras_transformer.text.glossary import TermEncoder
+from keras_transformer.text.glossary import TermEncoder, TermTags
 from keras_transformer.text.words import forms_of, token_flags
-from keras_transformer.types import ENDS_WORD, IS_GAP, JOINS_WORD
+from keras_transformer.types import ENDS_WORD, IS_GAP, JOINS_WORD, TERM_TAGS
 
 
 def found(glossary, sentence):
@@ -138,3 +138,70 @@ def test_a_million_terms_are_found_by_their_words():
     ]
     long = " ".join(np.resize(["a", "b"], 200))
     assert found(Glossary({long: "x"}), f"b {long} a") == [(long, "x")]
+
+
+HOUSE = "<term> house<trans> Haus</term>"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "translation", "expected"),
+    [
+        ("The house.", None, f"The{HOUSE}."),
+        ("house  tree", None, f"{HOUSE}<term>  tree<trans> Bäum</term>"),
+        (" (house)", None, " (<term>house<trans> Haus</term>)"),
+        ("the new  york", None, "the<term> new  york<trans> Neu York</term>"),
+        ("我在北京工作", None, "我在<term>北京<trans> Peking</term>工作"),
+        ("no term", None, "no term"),
+        ("", None, ""),
+        # The model may see the tags of a text, but not tags in tags.
+        ("house <term>", None, "house <term>"),
+        ("a</term> house", None, "a</term> house"),
+        # For training
+        ("house", "das Haus", HOUSE),
+        ("house", "des Hauses", HOUSE),  # inflected
+        ("house", "Hütten und Hauses", "<term> house<trans> Hütte</term>"),  # the longer one
+        ("house", "Hütten, Haus", HOUSE),  # the one that ends with a word
+        ("house", "das Bauhaus, haus", "house"),
+        ("house", "", "house"),
+        ("house tree", "zwei Ba\u0308ume", "house<term> tree<trans> Bäum</term>"),
+    ],
+)
+def test_the_target_of_a_term_is_after_it_in_tags(sentence, translation, expected):
+    terms = {"house": ["Haus", "Hütte"], "tree": "Bäum", "new york": "Neu  York", "北京": "Peking"}
+    assert Glossary(terms).inline(sentence, translation) == expected
+
+
+def test_a_word_has_the_same_tokens_in_tags_as_without():
+    lines = ["a house and a Haus", "the (house) is new"]
+    tokenizer = SentencePieceTokenizer.train(
+        lines, vocabulary_size=48, user_defined_symbols=["<BT>", *TERM_TAGS]
+    )
+    before, house, after, target = tokenizer.encode(["a", "house", "and", "Haus"])
+    term, trans, end = (tokenizer.piece_ids[tag] for tag in TERM_TAGS)
+    text = TermTags(tokenizer).put_in("a house and", Glossary({"house": "Haus"}))
+    assert tokenizer.encode([text]) == [[*before, term, *house, trans, *target, end, *after]]
+
+
+def test_terms_that_a_source_cannot_carry_are_one_line():
+    lines = ["a house", "the tree"]
+    tags = TermTags(
+        SentencePieceTokenizer.train(lines, vocabulary_size=24, user_defined_symbols=TERM_TAGS)
+    )
+    with pytest.raises(UserInputError, match="`target` must have none of the tags <term> <trans>"):
+        tags.put_in("a house", Glossary({"house": "tree</term>"}))
+    with pytest.raises(UserInputError, match=r"characters of a target .* Received: 'Ж'"):
+        tags.put_in("a house", Glossary({"house": "Ж"}))
+    two = SentencePieceTokenizer.train(
+        lines, vocabulary_size=24, user_defined_symbols=TERM_TAGS[:2]
+    )
+    with pytest.raises(UserInputError, match="`glossary_tags` needs .* a vocabulary without </ter"):
+        TermTags(two)
+
+
+def test_the_fingerprint_is_of_the_terms():
+    terms = {"house": "Haus", "tree": "Baum"}
+    same = Glossary(dict(reversed(terms.items())))
+    assert Glossary(terms).fingerprint == same.fingerprint
+    others = [terms, {"house": "Haus"}, {**terms, "tree": "Tanne"}]
+    prints = {Glossary(each).fingerprint for each in others}
+    assert len({*prints, Glossary(terms, ignore_case=["house"]).fingerprint}) == 4

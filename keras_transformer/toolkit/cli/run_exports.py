@@ -300,9 +300,7 @@ class LineTranslator:
             if options.sampling is not None:
                 how = {**options.sampling, "prefixes": next(iter(prefixes), None)}
                 number = options.n_best or 1
-                found = translator.sample(
-                    sources, number, first_index=first_index, **how, **terms
-                )
+                found = translator.sample(sources, number, first_index=first_index, **how, **terms)
             elif options.n_best is not None:
                 found = translator.translate_nbest(sources, options.n_best, *prefixes, **terms)
             else:

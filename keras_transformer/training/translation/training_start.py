@@ -214,9 +214,7 @@ def make_batches(
         texts = [InlineTerms(text, terms, share, seed + i) for i, text in enumerate(texts)]
     if settings.inline_noise:
         seed = settings.seed + _NOISE_SEED
-        texts = [
-            InlineNoise(text, settings.inline_noise, seed + i) for i, text in enumerate(texts)
-        ]
+        texts = [InlineNoise(text, settings.inline_noise, seed + i) for i, text in enumerate(texts)]
     corpora = [prepare(text, filters=filters, keep_text=keep_text, sift=sift) for text in texts]
     special_tokens = tokenizer.special_tokens
     plan, sides = settings.plan_options(), (source_tokenizer, tokenizer)

@@ -144,6 +144,12 @@ def test_a_sentence_in_place_of_a_run_is_told_where_it_goes(command):
         (["--sample", "--alpha=1"], "`--alpha` has no effect with `--sample`"),
         (["--input=x"], "`--input` and `--output` must be given together."),
         (["--output=x"], "`--input` and `--output` must be given together."),
+        (["--glossary-tags"], "`--glossary-tags` needs `--glossary`."),
+        (["--glossary-tags", "--sample"], "`--glossary-tags` needs `--glossary`."),
+        (
+            ["--glossary-tags", "--glossary=x", "--engine=litert"],
+            "`--glossary` is not supported by `--engine litert`.",
+        ),
         (["--tag=<BT>", "--n-best=2"], "`--n-best` cannot be combined with `--tag`."),
         (
             ["--long-lines=split", "--n-best=2"],
@@ -328,6 +334,18 @@ def test_a_glossary_and_what_to_keep_reach_the_translator(command, tmp_path):
         said = refusal(command("translate", "run", flag, "--sample"))
         name = flag.partition("=")[0]
         assert said == f"error: `{name}` has no effect with `--sample`, which does not search.\n"
+
+
+def test_terms_in_tags_reach_the_translator_and_its_samples(command, tmp_path):
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("house\tHaus\n")
+    flags = [f"--glossary={terms}", "--glossary-tags"]
+    assert command("translate", "run", *flags, stdin=b"a house\n") == (0, b"A HOUSE\n", b"")
+    assert command("translate", "run", *flags, "--sample", stdin=b"a house\n")[0] == 0
+    (*_, own), (*_, sampled, _) = FakeTranslator.calls
+    assert own == ("glossary_tags", True)
+    assert sampled["glossary_tags"] is True
+    assert len(sampled["glossary"]) == 1
 
 
 class TestDocuments:
