@@ -3,7 +3,7 @@
 import random
 
 from keras_transformer.data.parallel_text import ChangedText, ParallelText
-from keras_transformer.text.glossary import Glossary
+from keras_transformer.text.glossary import Glossary, with_targets
 
 _CONTENT_VERSION = 1  # increment this when the same text and terms give different pairs
 
@@ -11,9 +11,10 @@ _CONTENT_VERSION = 1  # increment this when the same text and terms give differe
 class InlineTerms(ChangedText):
     """Parallel text in which some sources carry the targets of their terms, in tags.
 
-    The targets are those that `text.Glossary.inline` finds in the target of the pair. A model that
-    is trained on such text also translates sentences without tags. The terms depend only on the
-    text, the glossary and the seed and are the same on every pass.
+    A source carries one or more of the terms that `text.Glossary.find_in_pair` finds, drawn at
+    random, in the form of `text.Glossary.inline`. A model that is trained on such text also
+    translates sentences without tags. The terms depend only on the text, the glossary and the seed
+    and are the same on every pass.
 
     Args:
         text: the parallel text.
@@ -39,4 +40,9 @@ class InlineTerms(ChangedText):
 
     def changed(self, source: str, target: str, generator: random.Random) -> tuple[str, str]:
         """Return the pair with the targets of its terms in the source."""
-        return self.glossary.inline(source, target), target
+        found = self.glossary.find_in_pair(source, target)
+        if not found:
+            return source, target
+        # Sources with some of their terms teach the model to translate with a smaller glossary.
+        chosen = generator.sample(found, generator.randint(1, len(found)))
+        return with_targets(source, sorted(chosen)), target

@@ -102,54 +102,39 @@ class Glossary:
             place += number
         return found
 
-    def inline(self, sentence: str, translation: str | None = None) -> str:
+    def find_in_pair(self, sentence: str, translation: str) -> list[Occurrence]:
+        """Return the terms in a sentence with a target in its translation, each with this target.
+
+        A target is in the translation if it starts at the start of a word; its last word may be
+        longer, such as an inflected form. Targets that end with a word, and longer targets, come
+        first.
+
+        Example:
+            >>> glossary = Glossary({"house": ["Haus", "Hütte"], "roof": "Dach"})
+            >>> glossary.find_in_pair("the roof of the house", "der First der Hütten")
+            [Occurrence(start=16, end=21, targets=('Hütte',))]
+        """
+        found = [(term, _target_in(term.targets, translation)) for term in self.find(sentence)]
+        return [term._replace(targets=(target,)) for term, target in found if target is not None]
+
+    def inline(self, sentence: str) -> str:
         """Return a sentence with the first target of each term after the term, in tags.
 
         Models that were trained with `train --glossary-tags` read these tags. A sentence that
         contains a tag already stays as it is.
 
-        Args:
-            sentence: a source sentence.
-            translation: for training, the translation of the sentence. Terms without a target in
-                it stay as they are; other terms get the target that it contains. A target is in
-                the translation if it starts at the start of a word; the last word may be longer,
-                such as an inflected form. Targets that end with a word, and longer targets, come
-                first.
-
         Raises:
             UserInputError: a target contains a tag.
 
         Example:
-            >>> glossary = Glossary({"house": ["Haus", "Hütte"]})
-            >>> glossary.inline("The house.")
+            >>> Glossary({"house": ["Haus", "Hütte"]}).inline("The house.")
             'The<term> house<trans> Haus</term>.'
-            >>> glossary.inline("The houses and the house", "Die Häuser und das Dach der Hütten")
-            'The houses and the<term> house<trans> Hütte</term>'
 
         Reference:
             Dinu et al., "Training Neural Machine Translation to Apply Terminology Constraints",
             2019. The tags take the place of its source factors.
         """
-        if any(tag in sentence for tag in TERM_TAGS):
-            return sentence
-        text, last = "", 0
-        for term in self.find(sentence):
-            target: str | None = term.targets[0]
-            if translation is not None:
-                target = _target_in(term.targets, translation)
-            if target is None:
-                continue
-            if any(tag in target for tag in TERM_TAGS):
-                refuse("target", f"have none of the tags {' '.join(TERM_TAGS)}", target)
-            before = sentence[last : term.start]
-            # Each word stays after its space, so that it has the same tokens as without tags.
-            words = before.rstrip()
-            space = before[len(words) :] if term.start > 0 else " "
-            source = sentence[term.start : term.end]
-            term_tag, target_tag, end_tag = TERM_TAGS
-            text += f"{words}{term_tag}{space}{source}{target_tag} {target}{end_tag}"
-            last = term.end
-        return text + sentence[last:]
+        return with_targets(sentence, self.find(sentence))
 
     @property
     def fingerprint(self) -> str:
@@ -220,8 +205,26 @@ def _key(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
+def with_targets(sentence: str, terms: Iterable[Occurrence]) -> str:
+    """Return a sentence with the first targets of some of its terms; see `Glossary.inline`."""
+    if any(tag in sentence for tag in TERM_TAGS):
+        return sentence
+    term_tag, target_tag, end_tag = TERM_TAGS
+    text, last = "", 0
+    for start, end, (target, *_) in terms:
+        if any(tag in target for tag in TERM_TAGS):
+            refuse("target", f"have none of the tags {' '.join(TERM_TAGS)}", target)
+        before = sentence[last:start]
+        # Each word stays after its space, so that it has the same tokens as without tags.
+        words = before.rstrip()
+        space = before[len(words) :] if start > 0 else " "
+        text += f"{words}{term_tag}{space}{sentence[start:end]}{target_tag} {target}{end_tag}"
+        last = end
+    return text + sentence[last:]
+
+
 def _target_in(targets: Sequence[str], translation: str) -> str | None:
-    """Return the target that a translation contains; see `Glossary.inline`."""
+    """Return the target that a translation contains; see `Glossary.find_in_pair`."""
     translation = _key(translation)
     words = [match.span() for match in word_pattern().finditer(translation)]
     starts, ends = ({word[side] for word in words} for side in (0, 1))
@@ -268,9 +271,10 @@ class TermTags:
         Raises:
             UserInputError: the vocabulary cannot write a target, or a target contains a tag.
         """
-        for term in glossary.find(sentence):
+        terms = glossary.find(sentence)
+        for term in terms:
             self._check(term.targets[0])
-        return glossary.inline(sentence)
+        return with_targets(sentence, terms)
 
     def _check_target(self, target: str) -> None:
         if self._tokenizer.special_tokens.unk in self._tokenizer.encode([target])[0]:

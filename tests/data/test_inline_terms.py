@@ -25,6 +25,15 @@ def test_a_share_of_the_pairs_with_terms_has_the_target_of_the_pair():
         assert source == f"the<term> house<trans> {word}</term> number {number}"
 
 
+def test_a_source_carries_some_of_its_terms():
+    sources, targets = ["one two three"] * 500, ["eins zwei drei"] * 500
+    terms = Glossary({"one": "eins", "two": "zwei", "three": "drei"})
+    text = InlineTerms(SentencePairs(sources, targets), terms, share=0.9, seed=1)
+    found = {source for source, _ in text}
+    assert len(found) == 8  # each subset
+    assert terms.inline(sources[0]) in found
+
+
 def test_terms_follow_from_the_text_the_glossary_the_share_and_the_seed():
     text = InlineTerms(TEXT, TERMS, share=0.1, seed=1)
     assert list(text) == list(text) == list(InlineTerms(TEXT, TERMS, share=0.1, seed=1))

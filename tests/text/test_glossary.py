@@ -144,31 +144,41 @@ HOUSE = "<term> house<trans> Haus</term>"
 
 
 @pytest.mark.parametrize(
-    ("sentence", "translation", "expected"),
+    ("sentence", "expected"),
     [
-        ("The house.", None, f"The{HOUSE}."),
-        ("house  tree", None, f"{HOUSE}<term>  tree<trans> Bäum</term>"),
-        (" (house)", None, " (<term>house<trans> Haus</term>)"),
-        ("the new  york", None, "the<term> new  york<trans> Neu York</term>"),
-        ("我在北京工作", None, "我在<term>北京<trans> Peking</term>工作"),
-        ("no term", None, "no term"),
-        ("", None, ""),
+        ("The house.", f"The{HOUSE}."),
+        ("house  tree", f"{HOUSE}<term>  tree<trans> Baum</term>"),
+        (" (house)", " (<term>house<trans> Haus</term>)"),
+        ("the new  york", "the<term> new  york<trans> Neu York</term>"),
+        ("我在北京工作", "我在<term>北京<trans> Peking</term>工作"),
+        ("no term", "no term"),
+        ("", ""),
         # The model may see the tags of a text, but not tags in tags.
-        ("house <term>", None, "house <term>"),
-        ("a</term> house", None, "a</term> house"),
-        # For training
-        ("house", "das Haus", HOUSE),
-        ("house", "des Hauses", HOUSE),  # inflected
-        ("house", "Hütten und Hauses", "<term> house<trans> Hütte</term>"),  # the longer one
-        ("house", "Hütten, Haus", HOUSE),  # the one that ends with a word
-        ("house", "das Bauhaus, haus", "house"),
-        ("house", "", "house"),
-        ("house tree", "zwei Ba\u0308ume", "house<term> tree<trans> Bäum</term>"),
+        ("house <term>", "house <term>"),
+        ("a</term> house", "a</term> house"),
     ],
 )
-def test_the_target_of_a_term_is_after_it_in_tags(sentence, translation, expected):
-    terms = {"house": ["Haus", "Hütte"], "tree": "Bäum", "new york": "Neu  York", "北京": "Peking"}
-    assert Glossary(terms).inline(sentence, translation) == expected
+def test_the_target_of_a_term_is_after_it_in_tags(sentence, expected):
+    terms = {"house": ["Haus", "Hütte"], "tree": "Baum", "new york": "Neu  York", "北京": "Peking"}
+    assert Glossary(terms).inline(sentence) == expected
+
+
+@pytest.mark.parametrize(
+    ("translation", "expected"),
+    [
+        ("das Haus", "Haus"),
+        ("des Hauses", "Haus"),  # inflected
+        ("Hütten und Hauses", "Hütte"),  # the longer one
+        ("Hütten, Haus", "Haus"),  # the one that ends with a word
+        ("die Hu\u0308tten", "Hütte"),
+        ("das Bauhaus, haus", None),
+        ("", None),
+    ],
+)
+def test_the_target_of_a_pair_is_the_one_in_its_translation(translation, expected):
+    glossary = Glossary({"house": ["Haus", "Hütte"], "tree": "Baum"})
+    terms = glossary.find_in_pair("tree house", translation)
+    assert terms == ([] if expected is None else [(5, 10, (expected,))])
 
 
 def test_a_word_has_the_same_tokens_in_tags_as_without():
