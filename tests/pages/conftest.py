@@ -7,6 +7,7 @@ from keras_transformer.types import TERM_TAGS
 from tests.random_translation import build, write_run
 
 LINES = ["A small house.", "A tree.", "Das kleine Haus.", "Ein kleines Haus.", "Ein Baum."]
+LETTERS = "ribeiro moradias Häuschen"  # of the terms on the pages
 
 
 @pytest.fixture
