@@ -92,6 +92,9 @@ def test_what_tags_need_is_one_line(trained_run, tmp_path, terms, capsys):
     assert train_pairs(tmp_path, run, *start, glossary_tags=terms)[0] == 2
     (said,) = capsys.readouterr().err.splitlines()
     assert said.startswith("error: `glossary_tags` needs a source vocabulary with the tags <term> ")
+    links = ["--guided-alignment", "--alignments", terms]
+    assert train_pairs(tmp_path, run, *links, **SMALL, glossary_tags=terms)[0] == 2
+    assert "`glossary_tags` needs computed alignments" in capsys.readouterr().err
     terms.write_text("no target\n")
     assert train_pairs(tmp_path, run, glossary_tags=terms)[0] == 2
     assert "line 1: a term is `source TAB target`" in capsys.readouterr().err

@@ -185,6 +185,9 @@ def make_batches(
     )
     terms = None
     if settings.glossary_tags is not None:
+        if data.alignments is not None:
+            fault = "`glossary_tags` needs computed alignments: those of a file are of other words"
+            reject(fault, glossary_tags=settings.glossary_tags)
         TermTags(source_tokenizer)  # checks that the vocabulary has the tags
         terms = Glossary.load(settings.glossary_tags)
     held_out: list[str] = []
