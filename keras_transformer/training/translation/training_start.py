@@ -183,13 +183,6 @@ def make_batches(
         duplicates=settings.drop_duplicates,
         copies=settings.drop_copies,
     )
-    terms = None
-    if settings.glossary_tags is not None:
-        if data.alignments is not None:
-            fault = "`glossary_tags` needs computed alignments: those of a file are of other words"
-            reject(fault, glossary_tags=settings.glossary_tags)
-        TermTags(source_tokenizer)  # checks that the vocabulary has the tags
-        terms = Glossary.load(settings.glossary_tags)
     held_out: list[str] = []
     first_text = data.train[0]
     if data.dev is None:
@@ -211,13 +204,7 @@ def make_batches(
         source_tokenizer=source_tokenizer,
     )
     keep_text = sampling is not None
-    texts = data.train
-    if terms is not None:
-        share, seed = settings.glossary_tags_share, settings.seed + _TERMS_SEED
-        texts = [InlineTerms(text, terms, share, seed + i) for i, text in enumerate(texts)]
-    if settings.inline_noise:
-        seed = settings.seed + _NOISE_SEED
-        texts = [InlineNoise(text, settings.inline_noise, seed + i) for i, text in enumerate(texts)]
+    texts = _changed_texts(settings, data, source_tokenizer)
     corpora = [prepare(text, filters=filters, keep_text=keep_text, sift=sift) for text in texts]
     special_tokens = tokenizer.special_tokens
     plan, sides = settings.plan_options(), (source_tokenizer, tokenizer)
@@ -279,6 +266,26 @@ def make_batches(
             },
         },
     )
+
+
+def _changed_texts(
+    settings: TranslationSettings, data: TranslationData, source_tokenizer: SentencePieceTokenizer
+) -> list[ParallelText]:
+    """Return the training texts, with terms and noise as the settings specify."""
+    for name in ("glossary_tags", "inline_noise"):
+        if data.alignments is not None and getattr(settings, name):
+            fault = f"`{name}` needs computed alignments: those of a file are of other words"
+            reject(fault, **{name: getattr(settings, name)})
+    texts = data.train
+    if settings.glossary_tags is not None:
+        TermTags(source_tokenizer)  # checks that the vocabulary has the tags
+        terms = Glossary.load(settings.glossary_tags)
+        share, seed = settings.glossary_tags_share, settings.seed + _TERMS_SEED
+        texts = [InlineTerms(text, terms, share, seed + i) for i, text in enumerate(texts)]
+    if settings.inline_noise:
+        seed = settings.seed + _NOISE_SEED
+        texts = [InlineNoise(text, settings.inline_noise, seed + i) for i, text in enumerate(texts)]
+    return texts
 
 
 def dev_batch_tokens(batch_tokens: int, run: TrainingRun, corpus: ParallelCorpus) -> int:
