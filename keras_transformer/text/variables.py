@@ -39,6 +39,7 @@ _BRACES = re.compile(
 # The beginning of an ICU argument that contains text, such as "{count, plural,".
 _ICU_CHOICE = re.compile(r"\{\s*+[^\s{},#']++\s*+,\s*+(?:plural|selectordinal|select|choice)\s*+,")
 _BRACE = re.compile(r"[{}]")
+_NUMBERED = re.compile(r"\[X\d{1,7}X\]", re.ASCII)  # [X7X], in which Weblate hides placeholders
 # "100% sure", "99%-ige", "100%ig" and "%age" are not directives. As in gettext, a space after `%`
 # is unlikely to be a flag; directives with `-` or a space need a width or a number's conversion.
 _NO_LETTER = rf"(?!{_LETTER})"
@@ -63,6 +64,13 @@ _PERCENT = re.compile(
     | (?<!\d)(?:%L?[1-9]\d?(?!\d|[.,]\d))++                                  # %1 of Qt
     """,
     re.VERBOSE,
+)
+_BY_SIGN = (
+    ("@", _EMAIL),
+    ("&", _ENTITY),
+    ("{", _BRACES),
+    ("%", _PERCENT),
+    ("[X", _NUMBERED),
 )
 _SEPARATOR = r"[.,:/'\u2019\u066b\u066c\u00a0\u202f-]"
 _NUMBER = re.compile(
@@ -95,8 +103,8 @@ def find_variables(
 
             - `"auto"`: URLs, e-mail addresses, character entities such as `&nbsp;`, and
               placeholders: `{name}`, `{{ name }}`, `${name}`, `%{name}`, `%s`, `%(name)s`,
-              `%1$s`, `%@`, `%name%`, `%1`, `{day, date, short}`, and arguments such as
-              `{count, plural, one {...} other {...}}`. To translate the text inside these
+              `%1$s`, `%@`, `%name%`, `%1`, `[X7X]` of Weblate, `{day, date, short}`, and arguments
+              such as `{count, plural, one {...} other {...}}`. To translate the text inside these
               arguments, use `IcuMessage`.
             - `"numbers"`: also numbers such as `1,234.50`, `12:30` and `50%`, although other
               languages may write them differently. Numbers that touch letters, such as `3rd`,
@@ -186,7 +194,7 @@ def _spans(text: str, keep: str) -> Iterator[tuple[int, int]]:
         yield from _matches(text, keep)
         return
     yield from _urls(text)
-    for sign, pattern in (("@", _EMAIL), ("&", _ENTITY), ("{", _BRACES), ("%", _PERCENT)):
+    for sign, pattern in _BY_SIGN:
         if sign in text:  # most sentences contain none
             yield from (match.span() for match in pattern.finditer(text))
     if _ICU_CHOICE.search(text):

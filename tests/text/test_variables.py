@@ -82,6 +82,7 @@ def test_addresses_and_entities(text, expected):
         *"%Y %B %-d %pB %'d %-.*s %name% %user_name% %1 %L1 %99 %n %1%".split(),
         "% d",
         "%(two words)s",
+        *"[X0X] [X7X] [X1024X]".split(),
     ],
 )
 def test_placeholders(text):
@@ -98,6 +99,7 @@ def test_placeholders(text):
         "{a b} {Note: this} { } {a, b} } { {",
         "$5, $x, $(x), US$, #1, @home, A&B, a: b",
         "<b>100 %<b>bold</b></b>",
+        "[X] [X7] [XX] [x7x] [X7X [X7x] [XIX] [1] [X 7 X] X7X [X12345678X]",
     ],
 )
 def test_text_without_variables(text):
@@ -112,6 +114,7 @@ def test_text_without_variables(text):
         ("un{x}é2 {y}", ["un{x}é2", "{y}"]),
         ("%s%s {a}{b} %d%% %1%2", ["%s%s", "{a}{b}", "%d%%", "%1%2"]),
         ("%dx%d {a}b{c}", ["%dx%d", "{a}b{c}"]),
+        ("[X0X][X5X] [X9X]s", ["[X0X][X5X]", "[X9X]s"]),
         ("%s/%s {a}-{b}", ["%s", "%s", "{a}", "{b}"]),
         ("100%%", ["100%%"]),
         ("北{a}京", ["{a}"]),
@@ -216,6 +219,7 @@ def test_fixed_parts_are_variables():
         ("(", 0),
         ("a{b}", 1),
         ("%s ", None),
+        ("[X7", 0),
     ],
 )
 @pytest.mark.parametrize("size", [30_000, pytest.param(900_000, marks=pytest.mark.slow)])
