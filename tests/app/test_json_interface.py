@@ -35,7 +35,13 @@ def error_of(client, path, **body):
 def test_runs_tells_what_may_be_asked(client, translator, parser):
     found = client.get("api/runs").json()
     assert found["version"] == __version__
-    assert found["limits"] == {"characters": 2000, "sentences": 20, "tokens": 64}
+    assert found["limits"] == {
+        "characters": 2000,
+        "sentences": 20,
+        "tokens": 64,
+        "terms": 1000,
+        "glossary_bytes": 100_000,
+    }
     first, second, third = found["runs"]
     search = {
         "beam_size": translator.beam_size,
@@ -52,6 +58,7 @@ def test_runs_tells_what_may_be_asked(client, translator, parser):
         "source_language": None,
         "target_language": None,
         "target_languages": [],
+        "takes_terms": True,
         "examples": [],
         "most_beam_size": 32,
         "most_extra_length": 400,

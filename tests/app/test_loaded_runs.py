@@ -7,7 +7,7 @@ import pytest
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.toolkit.app import AppLimits
-from keras_transformer.toolkit.app.application import refusal
+from keras_transformer.toolkit.app.computed_items import refusal
 from keras_transformer.toolkit.app.loaded_runs import (
     Job,
     LoadedTranslator,

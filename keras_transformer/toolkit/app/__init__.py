@@ -1,6 +1,6 @@
-"""The web app (`keras-transformer app`) for translation and parsing, and its JSON interface.
+"""The web app (`keras-transformer app`) for translation and parsing, and its HTTP interfaces.
 
-The title and limits are defined here so that `--help` does not import the app's dependencies.
+The names and limits are defined here so that `--help` does not import the app's dependencies.
 """
 
 import dataclasses
@@ -8,6 +8,7 @@ import dataclasses
 from keras_transformer.argument_checks import check_positive_int, python_number
 
 TITLE = "keras_transformer"
+API_KEY = "KERAS_TRANSFORMER_API_KEY"  # environment variable
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -21,6 +22,8 @@ class AppLimits:
             exceed this by up to the largest `extra_length`.
         beam_size: maximum beam size, unless the default of a run is larger.
         extra_length: maximum `extra_length` of a search, unless the default of a run is larger.
+        terms: maximum number of terms in a glossary; each target of a source term counts.
+        glossary_bytes: maximum number of bytes in the terms of a glossary, in UTF-8.
         waiting: maximum number of queued requests per model. Further requests are rejected with
             advice to retry later.
         body_seconds: time limit in seconds for receiving a request body.
@@ -30,7 +33,7 @@ class AppLimits:
 
     Example:
         >>> AppLimits(sentences=10).body_bytes
-        305536
+        605536
     """
 
     characters: int = 10_000
@@ -38,6 +41,8 @@ class AppLimits:
     tokens: int = 256
     beam_size: int = 32
     extra_length: int = 400
+    terms: int = 1000
+    glossary_bytes: int = 100_000
     waiting: int = 64
     body_seconds: int = 30
 
@@ -51,6 +56,8 @@ class AppLimits:
     def body_bytes(self) -> int:
         """Maximum number of bytes in a request body.
 
-        A body contains up to two texts, whose characters may be escaped as surrogate pairs.
+        A body contains up to two texts, whose characters may be escaped as surrogate pairs, and a
+        glossary, whose bytes may be escaped like `%F0`.
         """
-        return 2 * self.characters * len(r"\ud83c\udf89") + (1 << 16)
+        texts = 2 * self.characters * len(r"\ud83c\udf89")
+        return texts + self.glossary_bytes * len("%F0") + (1 << 16)

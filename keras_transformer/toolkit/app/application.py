@@ -1,10 +1,7 @@
 """The web app's JSON interface and pages."""
 
-import asyncio
 import html
-import logging
 import math
-import types
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -18,28 +15,22 @@ from starlette.staticfiles import StaticFiles
 
 from keras_transformer import inference
 from keras_transformer.argument_checks import check_positive_int
-from keras_transformer.errors import SentenceTooLong, UserInputError, is_out_of_memory
 from keras_transformer.inference.parser import Parse
 from keras_transformer.installation import __version__
 from keras_transformer.parsing import Leaf, Tree
 from keras_transformer.parsing.tree import CLOSE, walk
 from keras_transformer.search_options import OPTIONS, SearchOptions
 from keras_transformer.text.alignment import Alignment
+from keras_transformer.text.variables import NONE
 from keras_transformer.toolkit.app import TITLE, AppLimits, schemas
-from keras_transformer.toolkit.app.loaded_runs import (
-    Job,
-    Kind,
-    LoadedRun,
-    QueueClosed,
-    QueueFull,
-    Work,
-)
+from keras_transformer.toolkit.app.computed_items import FAILED, ClientGone, computed
+from keras_transformer.toolkit.app.libretranslate import LibreTranslateInterface
+from keras_transformer.toolkit.app.loaded_runs import Kind, LoadedRun, Work
 from keras_transformer.toolkit.app.request_guard import (
     RequestGuard,
     RequestRefused,
     invalid,
     shown,
-    too_long,
 )
 from keras_transformer.toolkit.app.schemas import (
     LEAST,
@@ -49,106 +40,7 @@ from keras_transformer.toolkit.app.schemas import (
     TranslationLine,
 )
 
-FAILED = RequestRefused(500, "internal_error", "The app has failed. See its log for details.")
 _Sentence = TypeVar("_Sentence", schemas.TranslatedSentence, schemas.ParsedSentence)
-LOG = logging.getLogger("keras_transformer.toolkit.app")
-
-
-class ClientGone(Exception):
-    """The client has disconnected."""
-
-
-def computed(
-    request: Request,
-    run: LoadedRun,
-    work: Work,
-    items: Sequence[Any],
-    refused: Mapping[int, RequestRefused] = types.MappingProxyType({}),
-) -> AsyncIterator[Any]:
-    """Compute the items of a request. When the iteration ends, the remaining items are dropped.
-
-    Args:
-        request: request that contains the items.
-        run: run that computes the items.
-        work: type of computation.
-        items: items to compute.
-        refused: refusals keyed by item index; these items are not computed.
-
-    Returns:
-        The results in the order of the items, with refusals in place of refused items.
-
-    Raises:
-        RequestRefused: too many requests are waiting, or an item cannot be computed.
-        ClientGone: the client closed the connection during the iteration.
-    """
-    loop = asyncio.get_running_loop()
-    arrived: asyncio.Queue[Any] = asyncio.Queue()
-
-    def deliver(result: Any) -> None:  # runs in the compute thread
-        loop.call_soon_threadsafe(arrived.put_nowait, result)
-
-    job = Job(work, [item for index, item in enumerate(items) if index not in refused], deliver)
-    try:
-        run.queue.submit(job)
-    except (QueueFull, QueueClosed) as error:
-        raise refusal(error) from error
-
-    async def results() -> AsyncIterator[Any]:
-        gone = asyncio.ensure_future(_disconnected(request))
-        try:
-            for index in range(len(items)):
-                yield refused.get(index) or await _next(arrived, index, gone)
-        finally:
-            gone.cancel()
-            run.queue.cancel(job)
-
-    return results()
-
-
-async def _next(arrived: asyncio.Queue[Any], index: int, gone: asyncio.Future[None]) -> Any:
-    arrival = asyncio.ensure_future(arrived.get())
-    try:
-        await asyncio.wait((arrival, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not arrival.done():
-            raise ClientGone
-        result = arrival.result()
-    finally:
-        arrival.cancel()
-    if isinstance(result, Exception):
-        raise refusal(result, index) from result
-    return result
-
-
-async def _disconnected(request: Request) -> None:
-    """Wait until the client closes the connection."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-def refusal(error: Exception, index: int = 0) -> RequestRefused:
-    """Return the response for an item that could not be computed.
-
-    Args:
-        error: exception raised for the item.
-        index: index of the item in the request.
-    """
-    if isinstance(error, QueueFull):
-        return RequestRefused(
-            503,
-            "busy",
-            f"{error} Please try again later.",
-            {"Retry-After": str(error.seconds)},
-        )
-    if isinstance(error, QueueClosed):
-        return RequestRefused(503, "ending", "The app is shutting down.", {"Retry-After": "5"})
-    if isinstance(error, SentenceTooLong):
-        return too_long(error, index)
-    if isinstance(error, UserInputError):
-        return RequestRefused(422, "refused", str(error))
-    if is_out_of_memory(error):
-        return RequestRefused(503, "out_of_memory", "There is not enough memory for this text.")
-    LOG.error("An item could not be computed.", exc_info=error)
-    return FAILED
 
 
 PREFIX = "/api"
@@ -300,7 +192,14 @@ class JsonInterface:
                     "`n_best` must be at most the beam size. "
                     f"Received: n_best={asked.n_best}, beam_size={options.beam_size}"
                 )
-            work = Work("translate", options, asked.n_best, _target(run, asked.target_language))
+            work = Work(
+                "translate",
+                options,
+                asked.n_best,
+                _target(run, asked.target_language),
+                self._texts.glossary(asked.glossary),
+                asked.keep or NONE,
+            )
         else:
             run = self._run_for(asked.run, "parsing")
             work = Work("parse", _search(run, asked.search))
@@ -351,6 +250,7 @@ def _described(run: LoadedRun) -> schemas.Run:
         source_language=run.source_language,
         target_language=run.target_language,
         target_languages=list(run.target_languages),
+        takes_terms=run.takes_terms,
         examples=list(run.examples),
         search=schemas.RunSearch.model_validate(run.search_options, from_attributes=True),
         most_beam_size=run.most("beam_size"),
@@ -496,6 +396,7 @@ def create_app(
     names: Sequence[str] = (),
     source_language: str | None = None,
     title: str = TITLE,
+    api_key: str | None = None,
 ) -> RequestGuard:
     """Create the app as an ASGI application, for uvicorn or another server.
 
@@ -507,6 +408,7 @@ def create_app(
         source_language: default language code for splitting texts into sentences. None means the
             source language of the run, or "en".
         title: page title.
+        api_key: key that LibreTranslate's interface requires; None requires no key.
     """
     limits = limits or AppLimits()
 
@@ -519,7 +421,9 @@ def create_app(
         openapi_url="/api/openapi.json",
     )
     _add_error_handlers(api)
-    api.include_router(JsonInterface(runs, RequestTexts(limits, source_language)).router())
+    texts = RequestTexts(limits, source_language)
+    api.include_router(JsonInterface(runs, texts).router())
+    api.include_router(LibreTranslateInterface(runs, texts, api_key).router())
     _add_pages(api, title)
     return RequestGuard(api, limits, host, names)
 
@@ -539,7 +443,7 @@ def _add_error_handlers(api: FastAPI) -> None:
     """Format all refusals in the same way, regardless of where they are raised."""
 
     async def refused(request: Request, error: Any) -> Response:
-        return error.response()
+        return error.response(request.scope["path"])
 
     async def wrong_fields(request: Request, error: Any) -> Response:
         first = error.errors()[0]
@@ -555,10 +459,11 @@ def _add_error_handlers(api: FastAPI) -> None:
             code, message = "not_utf8", f"The body must be UTF-8. Byte {cause.start} is not."
         elif isinstance(cause, (ValueError, RecursionError)):  # excessive digits or brackets
             code, message = "bad_json", f"The body cannot be read: {cause}."
-        return RequestRefused(error.status_code, code, message, error.headers).response()
+        refusal = RequestRefused(error.status_code, code, message, error.headers)
+        return refusal.response(request.scope["path"])
 
     async def failed(request: Request, error: Any) -> Response:  # then raised and logged
-        return FAILED.response()
+        return FAILED.response(request.scope["path"])
 
     async def unheard(request: Request, error: Any) -> Response:
         return Response(status_code=499)
@@ -572,12 +477,12 @@ def _add_error_handlers(api: FastAPI) -> None:
 
 def _fault(first: Mapping[str, Any]) -> str:
     """Describe an invalid request in one line."""
-    place = [str(part) for part in first["loc"] if part != "body"]
-    name = f"`{'.'.join(place)}`" if place else "The body"
+    place = ".".join(str(part) for part in first["loc"] if part != "body")
+    name = f"`{place[:100]}`" if place else "The body"
     if first["type"] == "missing":
         return f"{name} is missing."
     if first["type"] == "extra_forbidden":
-        return f"{name[:100]} is not a field of this request."
+        return f"{name} is not a field of this request."
     return f"{name} is invalid: {first['msg']}. Received: {shown(first['input'])}"
 
 

@@ -17,6 +17,8 @@ from keras_transformer.inference.parser import Parser
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions, changed_search
+from keras_transformer.text.glossary import Glossary
+from keras_transformer.text.variables import NONE
 from keras_transformer.toolkit.app import AppLimits
 from keras_transformer.types import PathLike
 
@@ -232,13 +234,20 @@ class Work(NamedTuple):
             target.
         options: search options.
         n_best: number of translations per sentence.
-        target_language: as in `Translator`.
+        target_language, glossary, keep: as in `Translator`.
     """
 
     task: Literal["translate", "align", "attention", "parse"]
     options: SearchOptions
     n_best: int = 1
     target_language: str | None = None
+    glossary: Glossary | None = None
+    keep: str = NONE
+
+    @property
+    def search(self) -> tuple[SearchOptions, bool]:
+        """The search options, and whether the search may have terms: these need a graph each."""
+        return self.options, self.glossary is not None or self.keep != NONE
 
 
 class LoadedRun(abc.ABC):
@@ -253,6 +262,7 @@ class LoadedRun(abc.ABC):
     Attributes:
         source_language, target_language: codes such as "en", or None.
         target_languages: target language codes of a multilingual model; otherwise empty.
+        takes_terms: whether the run supports `glossary` and `keep`.
         examples: example sentences, if the run provides them.
     """
 
@@ -260,6 +270,7 @@ class LoadedRun(abc.ABC):
     source_language: str | None = None
     target_language: str | None = None
     target_languages: Sequence[str] = ()
+    takes_terms: bool = False
     examples: Sequence[str] = ()
 
     def __init__(
@@ -268,7 +279,7 @@ class LoadedRun(abc.ABC):
         self.name = name
         self.search_options = search_options
         self.limits = limits
-        self._engines: dict[SearchOptions, Any] = {}  # least recently used first
+        self._engines: dict[tuple[SearchOptions, bool], Any] = {}  # least recently used first
         self.queue = WorkQueue(
             self.compute,
             is_compiled=self.is_compiled,
@@ -291,23 +302,21 @@ class LoadedRun(abc.ABC):
 
     def is_compiled(self, work: Work) -> bool:
         """Return whether the search uses the run's defaults or was used recently."""
-        return work.options == self.search_options or work.options in self._engines
+        return work.search == (self.search_options, False) or work.search in self._engines
 
-    def _engine(
-        self, own: _Engine, options: SearchOptions, make: Callable[..., _Engine]
-    ) -> _Engine:
+    def _engine(self, own: _Engine, work: Work, make: Callable[..., _Engine]) -> _Engine:
         """Return the translator or parser for a search. The last `MOST_SEARCHES` are cached.
 
         Args:
             own: translator or parser with the run's default search.
-            options: search options.
+            work: the computation.
             make: function that creates a translator or parser for other search options.
         """
-        engine = self._engines.pop(options, None)
+        engine = self._engines.pop(work.search, None)
         if engine is None:
-            is_own = options == own.search_options
-            engine = own if is_own else make(**dataclasses.asdict(options))
-        self._engines[options] = engine
+            is_own = work.options == own.search_options
+            engine = own if is_own else make(**dataclasses.asdict(work.options))
+        self._engines[work.search] = engine
         if len(self._engines) > MOST_SEARCHES:
             del self._engines[next(iter(self._engines))]
         return engine
@@ -349,6 +358,7 @@ class LoadedTranslator(LoadedRun):
         super().__init__(name, translator.search_options, limits, TRANSLATION_BATCH)
         self._translator = translator
         self.target_languages = translator.source_tokenizer.target_languages
+        self.takes_terms = not translator.tokenizer.right_to_left
         # Accept targets as long as any output. Sources have already been checked.
         longest = translator.max_source_length + self.most("extra_length")
         self._aligner = translator.with_search(max_source_length=longest)
@@ -367,11 +377,12 @@ class LoadedTranslator(LoadedRun):
     def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
         """Return `(text, score)` pairs for sentences, or the alignment or attention of pairs."""
         own = self._translator
-        translator = self._engine(own, work.options, own.with_search).into(work.target_language)
+        translator = self._engine(own, work, own.with_search).into(work.target_language)
         if work.task == "translate":
             # Share one compiled search for all common values.
             most = max(work.n_best, min(USUAL_N_BEST, translator.beam_size))
-            return [found[: work.n_best] for found in translator.translate_nbest(items, most)]
+            found = translator.translate_nbest(items, most, glossary=work.glossary, keep=work.keep)
+            return [best[: work.n_best] for best in found]
         aligner = self._aligner.into(work.target_language)
         if work.task == "align":
             sources, targets = zip(*items, strict=True)
@@ -411,7 +422,7 @@ class LoadedParser(LoadedRun):
         """Return the `Parse` of each sentence."""
         own = self._parser
         make = functools.partial(Parser, own.model, own.tokenizer, own.source_tokenizer)
-        return self._engine(own, work.options, make).parse_with_scores(items)
+        return self._engine(own, work, make).parse_with_scores(items)
 
 
 @contextlib.contextmanager

@@ -19,6 +19,10 @@ from keras_transformer.errors import SentenceTooLong
 from keras_transformer.toolkit.app import AppLimits
 
 _MOST_SHOWN = 80  # maximum number of characters shown from a value
+# Paths with the requests and errors of LibreTranslate's interface.
+LIBRETRANSLATE = ("/translate", "/detect", "/languages", "/frontend/settings", "/health")
+_INVALID = (408, 413, 415, 422)  # LibreTranslate responds with 400 instead
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 
 
 class RequestRefused(Exception):
@@ -50,9 +54,14 @@ class RequestRefused(Exception):
         message = self.message.encode("utf-8", "replace").decode()  # may contain lone surrogates
         return {"error": {"code": self.code, "message": message}}
 
-    def response(self) -> JSONResponse:
-        """Return the response."""
-        return JSONResponse(self.body(), self.status, self.headers)
+    def response(self, path: str = "") -> JSONResponse:
+        """Return the response, in the form of the interface to which `path` belongs."""
+        if path not in LIBRETRANSLATE:
+            return JSONResponse(self.body(), self.status, self.headers)
+        status = 400 if self.status in _INVALID else self.status
+        if self.code == "busy":
+            status = 429
+        return JSONResponse({"error": self.body()["error"]["message"]}, status, self.headers)
 
 
 def invalid(message: str) -> RequestRefused:
@@ -124,11 +133,13 @@ class RequestGuard:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
+        path = scope["path"]
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 # Browsers must revalidate the page's files each time.
-                caching = "no-store" if scope["path"].startswith("/api") else "no-cache"
+                is_page = not path.startswith("/api") and path not in LIBRETRANSLATE
+                caching = "no-cache" if is_page else "no-store"
                 headers = MutableHeaders(scope=message)
                 headers.update({**HEADERS, "Cache-Control": caching})
             await send(message)
@@ -143,12 +154,12 @@ class RequestGuard:
                 _check_origin(headers)
                 body = await self._read_body(headers, receive)
                 if body:
-                    _check_type(headers)
+                    _check_type(headers, path)
                     if not json.detect_encoding(body).startswith("utf-8"):
                         raise RequestRefused(400, "not_utf8", "The body must be UTF-8.")
                 receive = _replay(body, receive)
         except RequestRefused as error:
-            response = error.response()
+            response = error.response(path)
             response.headers["Connection"] = "close"  # an unread body may be endless
             await response(scope, receive, send_with_headers)
             return
@@ -251,14 +262,21 @@ def _check_origin(headers: Headers) -> None:
         )
 
 
-def _check_type(headers: Headers) -> None:
-    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
+def _check_type(headers: Headers, path: str) -> None:
+    """Refuse other types than JSON and, in LibreTranslate's interface, encoded forms."""
+    if media_type(headers) != JSON and path not in LIBRETRANSLATE:
         raise RequestRefused(
-            415,
-            "not_json",
-            "The body must be JSON, with the header `Content-Type: application/json`.",
+            415, "not_json", f"The body must be JSON, with the header `Content-Type: {JSON}`."
         )
+    if media_type(headers) not in (JSON, FORM):
+        raise RequestRefused(
+            415, "not_json", f"The `Content-Type` of the body must be `{JSON}` or `{FORM}`."
+        )
+
+
+def media_type(headers: Headers) -> str:
+    """Return the media type of a body, without parameters."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

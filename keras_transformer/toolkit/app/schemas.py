@@ -12,9 +12,10 @@ from keras_transformer.argument_checks import (
     check_positive_int,
     check_positive_number,
 )
-from keras_transformer.errors import SentenceTooLong
+from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.runs.run_records import LANGUAGE_CODE
 from keras_transformer.search_options import OPTIONS, Option, SearchOptions
+from keras_transformer.text.glossary import Glossary
 from keras_transformer.text.sentence_encoding import split_at_sentence_ends
 from keras_transformer.toolkit.app import AppLimits
 from keras_transformer.toolkit.app.request_guard import RequestRefused, invalid, too_long
@@ -29,6 +30,15 @@ TargetLanguage = Annotated[
     str | None,
     Field(description="Target language for a multilingual model; see `GET /api/runs`."),
 ]
+
+
+LongSentences = Literal["refuse", "skip"]
+Terms = dict[str, str | list[str]]
+Keep = Literal["auto", "numbers", "none"]
+GLOSSARY = (
+    "Terms that the translation must contain: an object from each source term to its target, or to "
+    "a list of targets. For each occurrence of a source term, the translation contains one target."
+)
 
 
 class Request(BaseModel):
@@ -82,7 +92,7 @@ class TextRequest(Request):
         pattern=LANGUAGE_CODE,
         description="Language of the text. Its abbreviations do not end a sentence.",
     )
-    long_sentences: Literal["refuse", "skip"] = Field(
+    long_sentences: LongSentences = Field(
         default="refuse",
         description="`refuse` rejects the entire text if a sentence has too many tokens. `skip` "
         "skips that sentence and reports it: in `error`, or in a stream as a `refused` line.",
@@ -99,6 +109,13 @@ class TranslateRequest(TextRequest):
         default=1, ge=1, description="Number of translations per sentence; at most `beam_size`."
     )
     target_language: TargetLanguage = None
+    glossary: Terms | None = Field(default=None, description=GLOSSARY)
+    keep: Keep | None = Field(
+        default=None,
+        description="Parts of the text that appear in the translation exactly once, unchanged: "
+        "`auto` for variables such as `{name}`, URLs and e-mail addresses; `numbers` for these and "
+        "numbers; `none` (the default) for no parts.",
+    )
 
 
 class ParseRequest(TextRequest):
@@ -153,6 +170,7 @@ class Run(BaseModel):
     target_languages: list[str] = Field(
         description="Codes for `target_language`; empty if the model has only one target language."
     )
+    takes_terms: bool = Field(description="Whether the run supports `glossary` and `keep`.")
     examples: list[str] = Field(default=[], description="Sentences to try, if the run has any.")
     search: RunSearch = Field(description="The run's search options, used as the defaults.")
     most_beam_size: int = Field(description="Largest `beam_size`.")
@@ -167,6 +185,10 @@ class Limits(BaseModel):
     tokens: int = Field(
         description="Maximum number of tokens in a sentence, including the end of sentence. A "
         "translation may have up to `most_extra_length` more."
+    )
+    terms: int = Field(description="Maximum number of terms in a glossary; each target counts.")
+    glossary_bytes: int = Field(
+        description="Maximum number of bytes in the terms of a glossary, in UTF-8."
     )
 
 
@@ -419,11 +441,56 @@ class RequestTexts:
         Raises:
             RequestRefused: the text is empty, contains invalid characters or exceeds a limit.
         """
-        self._check_texts([asked.text], self.limits.characters)
-        if not asked.text.strip():
+        (layout,) = await self.layouts(
+            run, [asked.text], asked.source_language, asked.long_sentences
+        )
+        if not layout.sentences:
             raise RequestRefused(422, "empty_text", "`text` is empty.")
+        return layout
+
+    async def layouts(
+        self,
+        run: "LoadedRun",
+        texts: Sequence[str],
+        language: str | None = None,
+        long_sentences: LongSentences = "refuse",
+    ) -> list[SentenceLayout]:
+        """Split several texts into sentences; see `TextRequest` for the arguments.
+
+        Raises:
+            RequestRefused: a text contains invalid characters, or the texts exceed a limit.
+        """
+        self._check_texts(texts, self.limits.characters)
         # Run in a thread so that other requests can be answered at the same time.
-        return await asyncio.to_thread(self._layout, run, asked)
+        return await asyncio.to_thread(self._layouts, run, texts, language, long_sentences)
+
+    def glossary(self, terms: Terms | None) -> Glossary | None:
+        """Return the glossary of a request, or None if it has no terms.
+
+        Raises:
+            RequestRefused: a term is blank or contains invalid characters, or a limit is exceeded.
+        """
+        if not terms:
+            return None
+        targets = [
+            target
+            for given in terms.values()
+            for target in ([given] if isinstance(given, str) else given)
+        ]
+        _check_plain([*terms, *targets])
+        self._check_number(len(targets), "terms")
+        size = sum(len(text.encode()) for text in (*terms, *targets))
+        if size > self.limits.glossary_bytes:
+            raise RequestRefused(
+                413,
+                "glossary_too_large",
+                f"A glossary may have at most {self.limits.glossary_bytes:,} bytes. "
+                f"Received: {size:,}",
+            )
+        try:
+            return Glossary(terms)
+        except UserInputError as error:
+            raise invalid(f"`glossary` is invalid: {error}") from error
 
     async def check_pairs(self, run: "LoadedRun", pairs: Sequence[tuple[str, str]]) -> None:
         """Refuse source-target pairs that exceed a limit.
@@ -442,27 +509,28 @@ class RequestTexts:
             _check_lengths, run, [source for source, _ in pairs], [text for _, text in pairs]
         )
 
-    def _layout(self, run: "LoadedRun", asked: TextRequest) -> SentenceLayout:
-        language = asked.source_language or self.source_language or run.source_language or "en"
-        layout = SentenceLayout.of(asked.text, language)
-        self._check_number(len(layout.sentences), "sentences")
-        if asked.long_sentences == "refuse":
-            _check_lengths(run, [sentence.source for sentence in layout.sentences])
-            return layout
-        refused = {}
-        for index, sentence in enumerate(layout.sentences):
-            try:
-                run.check_lengths([sentence.source])
-            except SentenceTooLong as error:
-                refused[index] = too_long(error, index)
-        return dataclasses.replace(layout, too_long=refused)
+    def _layouts(
+        self,
+        run: "LoadedRun",
+        texts: Sequence[str],
+        language: str | None,
+        long_sentences: LongSentences,
+    ) -> list[SentenceLayout]:
+        language = language or self.source_language or run.source_language or "en"
+        layouts = [SentenceLayout.of(text, language) for text in texts]
+        sources = [sentence.source for layout in layouts for sentence in layout.sentences]
+        self._check_number(len(sources), "sentences")
+        if long_sentences == "skip":
+            return [
+                dataclasses.replace(layout, too_long=_too_long_sentences(run, layout))
+                for layout in layouts
+            ]
+        _check_lengths(run, sources)
+        return layouts
 
-    def _check_texts(self, texts: Iterable[str], most: int) -> None:
-        characters = 0
-        for text in texts:
-            characters += len(text)
-            if not is_plain(text):
-                raise invalid("A text must not have NUL characters or halves of surrogate pairs.")
+    def _check_texts(self, texts: Sequence[str], most: int) -> None:
+        _check_plain(texts)
+        characters = sum(map(len, texts))
         if characters > most:
             raise RequestRefused(
                 413,
@@ -470,8 +538,8 @@ class RequestTexts:
                 f"A request may have at most {most:,} characters. Received: {characters:,}",
             )
 
-    def _check_number(self, number: int, what: str) -> None:
-        most = self.limits.sentences
+    def _check_number(self, number: int, what: Literal["sentences", "pairs", "terms"]) -> None:
+        most = self.limits.terms if what == "terms" else self.limits.sentences
         if number > most:
             raise RequestRefused(
                 413,
@@ -488,6 +556,21 @@ def is_plain(text: str) -> bool:
         (True, False, False)
     """
     return "\0" not in text and not any("\ud800" <= one <= "\udfff" for one in text)
+
+
+def _check_plain(texts: Iterable[str]) -> None:
+    if not all(map(is_plain, texts)):
+        raise invalid("A text must not have NUL characters or halves of surrogate pairs.")
+
+
+def _too_long_sentences(run: "LoadedRun", layout: SentenceLayout) -> dict[int, RequestRefused]:
+    refused = {}
+    for index, sentence in enumerate(layout.sentences):
+        try:
+            run.check_lengths([sentence.source])
+        except SentenceTooLong as error:
+            refused[index] = too_long(error, index)
+    return refused
 
 
 def _check_lengths(run: "LoadedRun", sources: Sequence[str], targets: Sequence[str] = ()) -> None:

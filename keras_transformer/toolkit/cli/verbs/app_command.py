@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import os
 import re
 import threading
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from keras_transformer.argument_checks import int_from_zero, positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import tell
 from keras_transformer.installation import requiring, start_backend_quietly
-from keras_transformer.toolkit.app import TITLE, AppLimits
+from keras_transformer.toolkit.app import API_KEY, TITLE, AppLimits
 from keras_transformer.toolkit.cli.program import add_flags, flag, open_in_browser, warn_of_reach
 
 HOST = "127.0.0.1"
@@ -75,6 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def app(values: argparse.Namespace) -> None:
     """Run the verb."""
     _check(values.port, values.name, values.title, values.source_language)
+    if os.environ.get(API_KEY, "key").strip() == "":
+        raise UserInputError(f"The environment variable `{API_KEY}` must not be empty.")
     with requiring("app", "FastAPI and uvicorn are not installed"):
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
@@ -106,6 +109,7 @@ def app(values: argparse.Namespace) -> None:
                 names=values.name,
                 source_language=values.source_language,
                 title=values.title,
+                api_key=os.environ.get(API_KEY),
             )
 
             def on_start() -> None:
