@@ -1,4 +1,7 @@
-"""A run whose results are known: it translates into upper case, and waits where a test wants it."""
+"""A run whose results are known: it translates into upper case, and waits where a test wants it.
+
+Of documents with markup, it translates only "house".
+"""
 
 import threading
 
@@ -17,6 +20,7 @@ class FakeRun(LoadedRun):
     """Its `turns` are how many batches it may compute; `batches` are those it has begun."""
 
     kind = "translation"
+    takes_terms = True
 
     def __init__(self, name="fake", limits=None, turns=1_000_000, languages=()):
         self.turns = threading.Semaphore(turns)
@@ -43,6 +47,8 @@ class FakeRun(LoadedRun):
             raise UserInputError("The model's scores are not finite numbers.")
         if "broken" in items:
             raise RuntimeError("a mistake in the program")
+        if work.markup is not None:
+            return [item.replace("house", "HOUSE") for item in items]
         if work.task == "align":
             return [
                 Alignment(["▁" + source, "</s>"], ["▁" + target], np.array([[0.9, 0.1]]))
@@ -55,6 +61,7 @@ class FakeParser(FakeRun):
     """Its trees are flat."""
 
     kind = "parsing"
+    takes_terms = False
 
     def compute(self, work, items):
         self.batches.append((work, list(items)))

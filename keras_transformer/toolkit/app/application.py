@@ -21,6 +21,7 @@ from keras_transformer.parsing import Leaf, Tree
 from keras_transformer.parsing.tree import CLOSE, walk
 from keras_transformer.search_options import OPTIONS, SearchOptions
 from keras_transformer.text.alignment import Alignment
+from keras_transformer.text.markup import MarkupKind
 from keras_transformer.text.variables import NONE
 from keras_transformer.toolkit.app import TITLE, AppLimits, schemas
 from keras_transformer.toolkit.app.computed_items import FAILED, ClientGone, computed
@@ -114,9 +115,13 @@ class JsonInterface:
         )
 
     async def translate(
-        self, request: Request, asked: schemas.TranslateRequest
+        self, request: Request, asked: schemas.TranslateTextRequest
     ) -> schemas.TranslateAnswer:
-        """Translate a text. Line breaks and blank lines are preserved."""
+        """Translate a text. Line breaks and blank lines are preserved. With `markup`, translate the
+        text of a document.
+        """
+        if asked.markup is not None:
+            return await self._translate_document(request, asked, asked.markup)
         run, layout, results = await self._results(request, asked)
         sentences = await _sentences(schemas.TranslatedSentence, layout, results, _translations)
         best = (one.translations[0].text if one.translations else one.source for one in sentences)
@@ -180,30 +185,46 @@ class JsonInterface:
         work = Work(task, run.search_options, target_language=language)
         return run, [one async for one in computed(request, run, work, pairs)]
 
+    async def _translate_document(
+        self, request: Request, asked: schemas.TranslateTextRequest, markup: MarkupKind
+    ) -> schemas.TranslateAnswer:
+        for name, needed in (("n_best", 1), ("long_sentences", "refuse")):
+            if getattr(asked, name) != needed:
+                raise invalid(f"With `markup`, `{name}` must be {needed}.")
+        run, work = self._translation_work(asked)
+        await self._texts.check_documents(run, [asked.text], markup)
+        work = work._replace(markup=markup)
+        (text,) = [one async for one in computed(request, run, work, [asked.text])]
+        return schemas.TranslateAnswer(run=run.name, text=text, sentences=[])
+
+    def _translation_work(self, asked: schemas.TranslateRequest) -> tuple[LoadedRun, Work]:
+        """Return the run and the computation of a translation request."""
+        run = self._run_for(asked.run, "translation")
+        options = _search(run, asked.search)
+        if asked.n_best > options.beam_size:
+            raise invalid(
+                "`n_best` must be at most the beam size. "
+                f"Received: n_best={asked.n_best}, beam_size={options.beam_size}"
+            )
+        return run, Work(
+            "translate",
+            options,
+            asked.n_best,
+            _target(run, asked.target_language),
+            self._texts.glossary(asked.glossary),
+            asked.keep,
+        )
+
     async def _results(
         self, request: Request, asked: schemas.TextRequest
     ) -> tuple[LoadedRun, SentenceLayout, AsyncIterator[Any]]:
         """Return the run for a text, the sentences, and an iterator over their results."""
         if isinstance(asked, schemas.TranslateRequest):
-            run = self._run_for(asked.run, "translation")
-            options = _search(run, asked.search)
-            if asked.n_best > options.beam_size:
-                raise invalid(
-                    "`n_best` must be at most the beam size. "
-                    f"Received: n_best={asked.n_best}, beam_size={options.beam_size}"
-                )
-            work = Work(
-                "translate",
-                options,
-                asked.n_best,
-                _target(run, asked.target_language),
-                self._texts.glossary(asked.glossary),
-                asked.keep or NONE,
-            )
+            run, work = self._translation_work(asked)
         else:
             run = self._run_for(asked.run, "parsing")
             work = Work("parse", _search(run, asked.search))
-        layout = await self._texts.layout(run, asked)
+        layout = await self._texts.layout(run, asked, work.keep or NONE)
         sources = [sentence.source for sentence in layout.sentences]
         return run, layout, computed(request, run, work, sources, layout.too_long)
 

@@ -95,10 +95,15 @@ class LibreTranslateInterface:
             keep,
         )
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
-        layouts = await self._texts.layouts(run, texts)
-        sources = [sentence.source for layout in layouts for sentence in layout.sentences]
-        found = iter([one async for one in computed(request, run, work, sources)])
-        versions = [_versions(layout, found, number) for layout in layouts]
+        if asked.format == "html":
+            await self._texts.check_documents(run, texts, asked.format)
+            work = work._replace(markup=asked.format)
+            versions = [[text] async for text in computed(request, run, work, texts)]
+        else:
+            layouts = await self._texts.layouts(run, texts, keep=keep)
+            sources = [sentence.source for layout in layouts for sentence in layout.sentences]
+            found = iter([one async for one in computed(request, run, work, sources)])
+            versions = [_versions(layout, found, number) for layout in layouts]
         answers: dict[str, list[Any]] = {
             "translatedText": [best for best, *_ in versions],
             "alternatives": [others for _, *others in versions],

@@ -18,6 +18,7 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions, changed_search
 from keras_transformer.text.glossary import Glossary
+from keras_transformer.text.markup import MarkupKind
 from keras_transformer.text.variables import NONE
 from keras_transformer.toolkit.app import AppLimits
 from keras_transformer.types import PathLike
@@ -234,7 +235,8 @@ class Work(NamedTuple):
             target.
         options: search options.
         n_best: number of translations per sentence.
-        target_language, glossary, keep: as in `Translator`.
+        target_language, glossary, keep, markup: as in `Translator`. With `markup`, the items are
+            documents.
     """
 
     task: Literal["translate", "align", "attention", "parse"]
@@ -242,12 +244,14 @@ class Work(NamedTuple):
     n_best: int = 1
     target_language: str | None = None
     glossary: Glossary | None = None
-    keep: str = NONE
+    keep: str | None = None
+    markup: MarkupKind | None = None
 
     @property
     def search(self) -> tuple[SearchOptions, bool]:
         """The search options, and whether the search may have terms: these need a graph each."""
-        return self.options, self.glossary is not None or self.keep != NONE
+        has_terms = self.glossary is not None or self.keep not in (None, NONE)
+        return self.options, has_terms or self.markup is not None
 
 
 class LoadedRun(abc.ABC):
@@ -262,7 +266,7 @@ class LoadedRun(abc.ABC):
     Attributes:
         source_language, target_language: codes such as "en", or None.
         target_languages: target language codes of a multilingual model; otherwise empty.
-        takes_terms: whether the run supports `glossary` and `keep`.
+        takes_terms: whether the run supports `glossary`, `keep` and `markup`.
         examples: example sentences, if the run provides them.
     """
 
@@ -375,9 +379,15 @@ class LoadedTranslator(LoadedRun):
         self.compute(Work("align", options), [("a", "a")])
 
     def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
-        """Return `(text, score)` pairs for sentences, or the alignment or attention of pairs."""
+        """Return `(text, score)` pairs for sentences, translated documents, or the alignment or
+        attention of pairs.
+        """
         own = self._translator
         translator = self._engine(own, work, own.with_search).into(work.target_language)
+        if work.markup is not None:
+            return translator.translate(
+                items, glossary=work.glossary, keep=work.keep, markup=work.markup
+            )
         if work.task == "translate":
             # Share one compiled search for all common values.
             most = max(work.n_best, min(USUAL_N_BEST, translator.beam_size))

@@ -16,7 +16,10 @@ from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.runs.run_records import LANGUAGE_CODE
 from keras_transformer.search_options import OPTIONS, Option, SearchOptions
 from keras_transformer.text.glossary import Glossary
+from keras_transformer.text.markup import MarkupKind, parse_markup
 from keras_transformer.text.sentence_encoding import split_at_sentence_ends
+from keras_transformer.text.stand_ins import with_texts
+from keras_transformer.text.variables import AUTO, NONE, find_variables
 from keras_transformer.toolkit.app import AppLimits
 from keras_transformer.toolkit.app.request_guard import RequestRefused, invalid, too_long
 
@@ -118,6 +121,16 @@ class TranslateRequest(TextRequest):
     )
 
 
+class TranslateTextRequest(TranslateRequest):
+    """A text, or a document with markup, to translate."""
+
+    markup: MarkupKind | None = Field(
+        default=None,
+        description="Markup of the text, which stays as it is. The answer then contains only the "
+        "translated document. `keep` defaults to `auto`, and `n_best` must be 1.",
+    )
+
+
 class ParseRequest(TextRequest):
     """A text to parse, with spaces between words and punctuation marks."""
 
@@ -170,7 +183,9 @@ class Run(BaseModel):
     target_languages: list[str] = Field(
         description="Codes for `target_language`; empty if the model has only one target language."
     )
-    takes_terms: bool = Field(description="Whether the run supports `glossary` and `keep`.")
+    takes_terms: bool = Field(
+        description="Whether the run supports `glossary`, `keep` and `markup`."
+    )
     examples: list[str] = Field(default=[], description="Sentences to try, if the run has any.")
     search: RunSearch = Field(description="The run's search options, used as the defaults.")
     most_beam_size: int = Field(description="Largest `beam_size`.")
@@ -245,7 +260,7 @@ class TranslateAnswer(BaseModel):
         description="The best translations, with the white space of the source; skipped sentences "
         "stay untranslated."
     )
-    sentences: list[TranslatedSentence]
+    sentences: list[TranslatedSentence] = Field(description="Empty for a document with markup.")
 
 
 class TreeNode(BaseModel):
@@ -395,18 +410,24 @@ class SentenceLayout:
     too_long: Mapping[int, RequestRefused] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, text: str, language: str) -> "SentenceLayout":
+    def of(cls, text: str, language: str, keep: str = NONE) -> "SentenceLayout":
         """Split a text into lines, and each line into sentences.
 
         Args:
             text: text without lone surrogates.
             language: language code, such as "en". Abbreviations in this language do not end
                 sentences. Languages without specific rules use general rules.
+            keep: as in `Translator.translate`; neither lines nor sentences end within the parts
+                that are kept.
         """
         sentences: list[SourceSentence] = []
-        gap = ""
-        for line in text.splitlines(keepends=True):
-            for piece in split_at_sentence_ends(line, language):
+        gap, place = "", 0
+        variables = find_variables(text, keep)
+        masked, _ = with_texts(text, variables, ["X" * (end - start) for start, end in variables])
+        for line in masked.splitlines(keepends=True):
+            for shown in split_at_sentence_ends(line, language):
+                piece = text[place : place + len(shown)]
+                place += len(shown)
                 source = piece.strip()
                 if not source:
                     gap += piece
@@ -435,14 +456,20 @@ class RequestTexts:
     limits: AppLimits
     source_language: str | None
 
-    async def layout(self, run: "LoadedRun", asked: TextRequest) -> SentenceLayout:
+    async def layout(
+        self, run: "LoadedRun", asked: TextRequest, keep: str = NONE
+    ) -> SentenceLayout:
         """Split a request's text into sentences. `run` is the run that will process them.
 
         Raises:
             RequestRefused: the text is empty, contains invalid characters or exceeds a limit.
         """
         (layout,) = await self.layouts(
-            run, [asked.text], asked.source_language, asked.long_sentences
+            run,
+            [asked.text],
+            language=asked.source_language,
+            long_sentences=asked.long_sentences,
+            keep=keep,
         )
         if not layout.sentences:
             raise RequestRefused(422, "empty_text", "`text` is empty.")
@@ -452,8 +479,10 @@ class RequestTexts:
         self,
         run: "LoadedRun",
         texts: Sequence[str],
+        *,
         language: str | None = None,
         long_sentences: LongSentences = "refuse",
+        keep: str = NONE,
     ) -> list[SentenceLayout]:
         """Split several texts into sentences; see `TextRequest` for the arguments.
 
@@ -462,7 +491,19 @@ class RequestTexts:
         """
         self._check_texts(texts, self.limits.characters)
         # Run in a thread so that other requests can be answered at the same time.
-        return await asyncio.to_thread(self._layouts, run, texts, language, long_sentences)
+        return await asyncio.to_thread(self._layouts, run, texts, language, long_sentences, keep)
+
+    async def check_documents(
+        self, run: "LoadedRun", texts: Sequence[str], kind: MarkupKind
+    ) -> None:
+        """Refuse documents with markup that exceed a limit.
+
+        Raises:
+            RequestRefused: a document contains invalid characters or is not well-formed, or the
+                documents exceed a limit.
+        """
+        self._check_texts(texts, self.limits.characters)
+        await asyncio.to_thread(self._check_documents, run, texts, kind)
 
     def glossary(self, terms: Terms | None) -> Glossary | None:
         """Return the glossary of a request, or None if it has no terms.
@@ -515,9 +556,10 @@ class RequestTexts:
         texts: Sequence[str],
         language: str | None,
         long_sentences: LongSentences,
+        keep: str,
     ) -> list[SentenceLayout]:
         language = language or self.source_language or run.source_language or "en"
-        layouts = [SentenceLayout.of(text, language) for text in texts]
+        layouts = [SentenceLayout.of(text, language, keep) for text in texts]
         sources = [sentence.source for layout in layouts for sentence in layout.sentences]
         self._check_number(len(sources), "sentences")
         if long_sentences == "skip":
@@ -527,6 +569,14 @@ class RequestTexts:
             ]
         _check_lengths(run, sources)
         return layouts
+
+    def _check_documents(self, run: "LoadedRun", texts: Sequence[str], kind: MarkupKind) -> None:
+        try:
+            documents = [parse_markup(text, kind) for text in texts]
+        except UserInputError as error:
+            raise invalid(str(error)) from error
+        segments = [segment.text for document in documents for segment in document.segments]
+        self._layouts(run, segments, None, "refuse", AUTO)
 
     def _check_texts(self, texts: Sequence[str], most: int) -> None:
         _check_plain(texts)

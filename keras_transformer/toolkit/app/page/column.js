@@ -49,32 +49,43 @@ export class Column {
 
   /** Sends a text instead of the previous one; `begin`, `add` and `skip` receive the results.
       Returns whether all of it was answered. */
-  async send(text, settings) {
+  send(text, settings) {
+    return this.ask((request) => this.receive(request, text, settings));
+  }
+
+  async receive(request, text, settings) {
+    let total = 0;
+    let done = 0;
+    let skipped = 0;
+    const body = { text, run: this.run.name, long_sentences: "skip", ...settings };
+    for await (const event of stream(this.path, body, request.signal)) {
+      if (this.request !== request) return null;
+      if (event.event === "start") {
+        total = event.sentences.length;
+        this.begin(text, event.sentences);
+      } else if (event.event === "sentence") {
+        done += 1;
+        this.add(event);
+      } else if (event.event === "refused") {
+        done += 1;
+        skipped += 1;
+        this.skip(event);
+      }
+      if (event.event !== "end") this.status.textContent = `${done} of ${total}`;
+    }
+    return count(total, "sentence") + (skipped ? `, ${skipped} too long` : "");
+  }
+
+  /** Replaces the current request. `answered(request)` shows its answer and returns its summary, or
+      null if the request is no longer the current one. Returns whether it was answered. */
+  async ask(answered) {
     this.stop();
     const request = new AbortController();
     this.request = request;
     this.setFault("");
-    let total = 0;
-    let done = 0;
-    let skipped = 0;
     try {
-      const body = { text, run: this.run.name, long_sentences: "skip", ...settings };
-      for await (const event of stream(this.path, body, request.signal)) {
-        if (this.request !== request) return false;
-        if (event.event === "start") {
-          total = event.sentences.length;
-          this.begin(text, event.sentences);
-        } else if (event.event === "sentence") {
-          done += 1;
-          this.add(event);
-        } else if (event.event === "refused") {
-          done += 1;
-          skipped += 1;
-          this.skip(event);
-        }
-        if (event.event !== "end") this.status.textContent = `${done} of ${total}`;
-      }
-      const said = count(total, "sentence") + (skipped ? `, ${skipped} too long` : "");
+      const said = await answered(request);
+      if (said === null) return false;
       this.status.textContent = said;
       announce(`${this.run.name}: ${said}`);
       return true;

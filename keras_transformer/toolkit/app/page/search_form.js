@@ -1,6 +1,7 @@
-// Search options: an empty field stands for the run's own value.
+// Options of a request: an empty field stands for the run's own value.
 
 import { byId, make } from "./elements.js";
+import { readGlossary } from "./glossary.js";
 
 const USUAL_N_BEST = 3;
 const N_BEST = {
@@ -11,6 +12,30 @@ const N_BEST = {
   step: 1,
   most: "most_beam_size",
   of: "translation",
+};
+const OWN = {
+  markup: {
+    label: "Markup of the text",
+    hint: "The markup stays as it is. HTML is also shown as a page, whose scripts do not run.",
+    choices: { "": "none", html: "HTML", xml: "XML", markdown: "Markdown" },
+  },
+  keep: {
+    label: "Keep unchanged",
+    hint: "These parts of the text appear in the translation exactly once.",
+    choices: {
+      "": "(nothing; variables in markup)",
+      auto: "variables, URLs and e-mail addresses",
+      numbers: "these and numbers",
+      none: "nothing",
+    },
+  },
+  glossary: {
+    label: "Terms",
+    hint:
+      "One term per line: source = target, or with a tab instead of “=”. Separate several targets " +
+      "with “|”.",
+    placeholder: "house = Haus | Häuser",
+  },
 };
 
 export class SearchForm {
@@ -27,6 +52,9 @@ export class SearchForm {
       const concerned = runs.filter(({ kind }) => !field.of || kind === field.of);
       if (concerned.length) this.add(field, concerned);
     }
+    if (runs.some((run) => run.takes_terms)) {
+      for (const [name, field] of Object.entries(OWN)) this.addOwn(name, field);
+    }
     const reset = make("button", "", { type: "reset" }, "Reset");
     this.form.append(reset);
     this.form.addEventListener("reset", () => setTimeout(onChange));
@@ -36,8 +64,8 @@ export class SearchForm {
 
   /** What is wrong with the options, or null. */
   get fault() {
-    const field = this.fields.find(({ name }) => this.inputs.get(name)?.checkValidity() === false);
-    return field ? `${field.label}: ${this.inputs.get(field.name).validationMessage}` : null;
+    const input = [...this.inputs.values()].find((one) => !one.checkValidity());
+    return input ? `${input.labels[0].firstChild.data}: ${input.validationMessage}` : null;
   }
 
   /** Shows the invalid option. */
@@ -56,7 +84,15 @@ export class SearchForm {
     }
     if (run.kind !== "translation") return { search };
     const wanted = this.inputs.get("n_best").valueAsNumber || USUAL_N_BEST;
-    return { search, n_best: Math.min(wanted, search.beam_size ?? run.search.beam_size) };
+    const settings = { search, n_best: Math.min(wanted, search.beam_size ?? run.search.beam_size) };
+    if (!run.takes_terms) return settings;
+    for (const name of ["markup", "keep"]) {
+      const { value } = this.inputs.get(name);
+      if (value) settings[name] = value;
+    }
+    const { terms } = readGlossary(this.inputs.get("glossary").value);
+    if (terms) settings.glossary = terms;
+    return settings;
   }
 
   add(field, runs) {
@@ -75,13 +111,35 @@ export class SearchForm {
       const { min, step } = field;
       input = make("input", "", { type: "number", min, max, step, placeholder: own });
     }
-    input.name = field.name;
-    input.setAttribute("aria-describedby", `hint-${field.name}`);
-    this.inputs.set(field.name, input);
+    this.append(field.name, field, input);
+  }
+
+  /** Adds a field that is not a search option. */
+  addOwn(name, field) {
+    let input;
+    if (field.choices) {
+      const choices = Object.entries(field.choices).map(([value, words]) =>
+        make("option", "", { value }, words),
+      );
+      input = make("select", "", {}, ...choices);
+    } else {
+      const { placeholder } = field;
+      input = make("textarea", "", { rows: 3, spellcheck: "false", dir: "auto", placeholder });
+      input.addEventListener("input", () =>
+        input.setCustomValidity(readGlossary(input.value).fault ?? ""),
+      );
+    }
+    this.append(name, field, input);
+  }
+
+  append(name, field, input) {
+    input.name = name;
+    input.setAttribute("aria-describedby", `hint-${name}`);
+    this.inputs.set(name, input);
     const [label, words] = [field.label, field.hint].map((text) =>
       text.replaceAll("translation", this.output),
     );
-    const hint = make("p", "muted", { id: `hint-${field.name}` }, words);
+    const hint = make("p", "muted", { id: `hint-${name}` }, words);
     this.form.append(make("div", "", {}, make("label", "", {}, label, input), hint));
   }
 }

@@ -1,7 +1,9 @@
 // The translation of a run: sentences to select, and words that show where they come from.
 
 import { Aligner, linkedWords } from "./aligner.js";
+import { post } from "./client.js";
 import { Column } from "./column.js";
+import { showDocument } from "./document_view.js";
 import { make, makeCopyButton } from "./elements.js";
 import { keepStop, rove } from "./roving.js";
 
@@ -18,6 +20,7 @@ export class TranslationColumn extends Column {
     // {source, before, translations, chosen, isOld, fault, alignment, element}; an alignment is
     // undefined until it arrives, and null if there is none. A fault is why a sentence was skipped.
     this.sentences = [];
+    this.document = null; // the translation of a text with markup
     this.body.ariaLabel = `Translation by ${run.name}`;
     this.body.dataset.empty = "The translation appears here.";
     this.body.dir = "auto";
@@ -27,6 +30,7 @@ export class TranslationColumn extends Column {
   }
 
   get text() {
+    if (this.document !== null) return this.document;
     const known = this.sentences.filter(({ translations, fault }) => translations || fault);
     return known.map((one) => one.before + (one.fault ? one.source : textOf(one))).join("");
   }
@@ -39,19 +43,34 @@ export class TranslationColumn extends Column {
   send(text, settings) {
     this.aligner.reset(settings.target_language);
     this.body.lang = settings.target_language ?? this.run.target_language ?? "";
-    return super.send(text, settings);
+    if (!settings.markup) return super.send(text, settings);
+    return this.ask((request) => this.receiveDocument(request, text, settings));
+  }
+
+  async receiveDocument(request, text, settings) {
+    const { markup } = settings;
+    const body = { ...settings, text, run: this.run.name, n_best: 1 };
+    this.status.textContent = "…";
+    const answer = await post("api/translate", body, request.signal);
+    if (this.request !== request) return null;
+    this.begin(text, []);
+    this.document = answer.text;
+    this.body.replaceChildren(...showDocument(answer.text, markup, this.body.lang));
+    return "1 document";
   }
 
   clear() {
     this.stop();
     this.setFault("");
     this.sentences = [];
+    this.document = null;
     this.body.replaceChildren();
   }
 
   /** Sets the sentences of a text; their previous translations stay for now. */
   begin(text, sentences) {
     const old = new Map(this.sentences.map((sentence) => [sentence.source, sentence]));
+    this.document = null;
     this.sentences = sentences.map(({ source, before }) => ({
       source,
       before,
@@ -91,6 +110,7 @@ export class TranslationColumn extends Column {
 
   /** Forgets the sentences that will not arrive. */
   breakOff() {
+    if (this.document !== null) this.clear();
     this.sentences.forEach((sentence, index) => {
       if (!sentence.isOld) return;
       sentence.translations = null;
