@@ -463,7 +463,8 @@ class SentenceTranslator(HasSearchOptions):
             return search
         terms: list[list[TermForm]] = [[] for _ in texts]
         if glossary is not None:
-            terms = [self._terms.forms(text, glossary) for text in texts]
+            encoder = TermEncoder(self.tokenizer)  # keeps the terms that it has encoded
+            terms = [encoder.forms(text, glossary) for text in texts]
         forms = [
             [*own, *each.forms(row, first_term=1 + max((form.term for form in own), default=-1))]
             for own, row, each in zip(terms, rows, kept, strict=True)
@@ -479,10 +480,6 @@ class SentenceTranslator(HasSearchOptions):
     @functools.cached_property
     def _stand_ins(self) -> StandIns:
         return StandIns(self.source_tokenizer, self.tokenizer)
-
-    @functools.cached_property
-    def _terms(self) -> TermEncoder:
-        return TermEncoder(self.tokenizer)
 
     @functools.cached_property
     def _term_tags(self) -> TermTags:

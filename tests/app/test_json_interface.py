@@ -35,13 +35,7 @@ def error_of(client, path, **body):
 def test_runs_tells_what_may_be_asked(client, translator, parser):
     found = client.get("api/runs").json()
     assert found["version"] == __version__
-    assert found["limits"] == {
-        "characters": 2000,
-        "sentences": 20,
-        "tokens": 64,
-        "terms": 1000,
-        "glossary_bytes": 100_000,
-    }
+    assert found["limits"] == {"characters": 2000, "sentences": 20, "tokens": 64}
     first, second, third = found["runs"]
     search = {
         "beam_size": translator.beam_size,

@@ -24,6 +24,8 @@ class AppLimits:
         extra_length: maximum `extra_length` of a search, unless the default of a run is larger.
         terms: maximum number of terms in a glossary; each target of a source term counts.
         glossary_bytes: maximum number of bytes in the terms of a glossary, in UTF-8.
+        sentence_terms: maximum number of targets and kept parts in a sentence. The search gets
+            slower with each of them.
         waiting: maximum number of queued requests per model. Further requests are rejected with
             advice to retry later.
         body_seconds: time limit in seconds for receiving a request body.
@@ -43,6 +45,7 @@ class AppLimits:
     extra_length: int = 400
     terms: int = 1000
     glossary_bytes: int = 100_000
+    sentence_terms: int = 32
     waiting: int = 64
     body_seconds: int = 30
 

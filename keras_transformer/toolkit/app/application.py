@@ -22,7 +22,6 @@ from keras_transformer.parsing.tree import CLOSE, walk
 from keras_transformer.search_options import OPTIONS, SearchOptions
 from keras_transformer.text.alignment import Alignment
 from keras_transformer.text.markup import MarkupKind
-from keras_transformer.text.variables import NONE
 from keras_transformer.toolkit.app import TITLE, AppLimits, schemas
 from keras_transformer.toolkit.app.computed_items import FAILED, ClientGone, computed
 from keras_transformer.toolkit.app.libretranslate import LibreTranslateInterface
@@ -192,7 +191,7 @@ class JsonInterface:
             if getattr(asked, name) != needed:
                 raise invalid(f"With `markup`, `{name}` must be {needed}.")
         run, work = self._translation_work(asked)
-        await self._texts.check_documents(run, [asked.text], markup)
+        await self._texts.check_documents(run, work, [asked.text], markup)
         work = work._replace(markup=markup)
         (text,) = [one async for one in computed(request, run, work, [asked.text])]
         return schemas.TranslateAnswer(run=run.name, text=text, sentences=[])
@@ -224,7 +223,7 @@ class JsonInterface:
         else:
             run = self._run_for(asked.run, "parsing")
             work = Work("parse", _search(run, asked.search))
-        layout = await self._texts.layout(run, asked, work.keep or NONE)
+        layout = await self._texts.layout(run, work, asked)
         sources = [sentence.source for sentence in layout.sentences]
         return run, layout, computed(request, run, work, sources, layout.too_long)
 

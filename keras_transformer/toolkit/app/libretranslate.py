@@ -96,11 +96,11 @@ class LibreTranslateInterface:
         )
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
         if asked.format == "html":
-            await self._texts.check_documents(run, texts, asked.format)
+            await self._texts.check_documents(run, work, texts, asked.format)
             work = work._replace(markup=asked.format)
             versions = [[text] async for text in computed(request, run, work, texts)]
         else:
-            layouts = await self._texts.layouts(run, texts, keep=keep)
+            layouts = await self._texts.layouts(run, work, texts)
             sources = [sentence.source for layout in layouts for sentence in layout.sentences]
             found = iter([one async for one in computed(request, run, work, sources)])
             versions = [_versions(layout, found, number) for layout in layouts]

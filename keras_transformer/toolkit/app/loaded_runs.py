@@ -248,10 +248,9 @@ class Work(NamedTuple):
     markup: MarkupKind | None = None
 
     @property
-    def search(self) -> tuple[SearchOptions, bool]:
-        """The search options, and whether the search may have terms: these need a graph each."""
-        has_terms = self.glossary is not None or self.keep not in (None, NONE)
-        return self.options, has_terms or self.markup is not None
+    def has_terms(self) -> bool:
+        """Whether the search may have terms, whose number determines what has to be compiled."""
+        return bool(self.glossary or self.markup or self.keep not in (None, NONE))
 
 
 class LoadedRun(abc.ABC):
@@ -283,7 +282,7 @@ class LoadedRun(abc.ABC):
         self.name = name
         self.search_options = search_options
         self.limits = limits
-        self._engines: dict[tuple[SearchOptions, bool], Any] = {}  # least recently used first
+        self._engines: dict[SearchOptions, Any] = {}  # least recently used first
         self.queue = WorkQueue(
             self.compute,
             is_compiled=self.is_compiled,
@@ -305,22 +304,25 @@ class LoadedRun(abc.ABC):
         """Compile the run's own search in advance, so that no user has to wait for it."""
 
     def is_compiled(self, work: Work) -> bool:
-        """Return whether the search uses the run's defaults or was used recently."""
-        return work.search == (self.search_options, False) or work.search in self._engines
+        """Return whether the search uses the run's defaults or was used recently, without terms."""
+        is_known = work.options == self.search_options or work.options in self._engines
+        return is_known and not work.has_terms
 
-    def _engine(self, own: _Engine, work: Work, make: Callable[..., _Engine]) -> _Engine:
+    def _engine(
+        self, own: _Engine, options: SearchOptions, make: Callable[..., _Engine]
+    ) -> _Engine:
         """Return the translator or parser for a search. The last `MOST_SEARCHES` are cached.
 
         Args:
             own: translator or parser with the run's default search.
-            work: the computation.
+            options: search options.
             make: function that creates a translator or parser for other search options.
         """
-        engine = self._engines.pop(work.search, None)
+        engine = self._engines.pop(options, None)
         if engine is None:
-            is_own = work.options == own.search_options
-            engine = own if is_own else make(**dataclasses.asdict(work.options))
-        self._engines[work.search] = engine
+            is_own = options == own.search_options
+            engine = own if is_own else make(**dataclasses.asdict(options))
+        self._engines[options] = engine
         if len(self._engines) > MOST_SEARCHES:
             del self._engines[next(iter(self._engines))]
         return engine
@@ -383,7 +385,7 @@ class LoadedTranslator(LoadedRun):
         attention of pairs.
         """
         own = self._translator
-        translator = self._engine(own, work, own.with_search).into(work.target_language)
+        translator = self._engine(own, work.options, own.with_search).into(work.target_language)
         if work.markup is not None:
             return translator.translate(
                 items, glossary=work.glossary, keep=work.keep, markup=work.markup
@@ -432,7 +434,7 @@ class LoadedParser(LoadedRun):
         """Return the `Parse` of each sentence."""
         own = self._parser
         make = functools.partial(Parser, own.model, own.tokenizer, own.source_tokenizer)
-        return self._engine(own, work, make).parse_with_scores(items)
+        return self._engine(own, work.options, make).parse_with_scores(items)
 
 
 @contextlib.contextmanager

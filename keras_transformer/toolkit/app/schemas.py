@@ -19,12 +19,12 @@ from keras_transformer.text.glossary import Glossary
 from keras_transformer.text.markup import MarkupKind, parse_markup
 from keras_transformer.text.sentence_encoding import split_at_sentence_ends
 from keras_transformer.text.stand_ins import with_texts
-from keras_transformer.text.variables import AUTO, NONE, find_variables
+from keras_transformer.text.variables import NONE, find_variables
 from keras_transformer.toolkit.app import AppLimits
 from keras_transformer.toolkit.app.request_guard import RequestRefused, invalid, too_long
 
 if TYPE_CHECKING:
-    from keras_transformer.toolkit.app.loaded_runs import LoadedRun
+    from keras_transformer.toolkit.app.loaded_runs import LoadedRun, Work
 
 RunName = Annotated[
     str | None, Field(description="Name of a run from `GET /api/runs`; defaults to the first run.")
@@ -200,10 +200,6 @@ class Limits(BaseModel):
     tokens: int = Field(
         description="Maximum number of tokens in a sentence, including the end of sentence. A "
         "translation may have up to `most_extra_length` more."
-    )
-    terms: int = Field(description="Maximum number of terms in a glossary; each target counts.")
-    glossary_bytes: int = Field(
-        description="Maximum number of bytes in the terms of a glossary, in UTF-8."
     )
 
 
@@ -456,20 +452,14 @@ class RequestTexts:
     limits: AppLimits
     source_language: str | None
 
-    async def layout(
-        self, run: "LoadedRun", asked: TextRequest, keep: str = NONE
-    ) -> SentenceLayout:
-        """Split a request's text into sentences. `run` is the run that will process them.
+    async def layout(self, run: "LoadedRun", work: "Work", asked: TextRequest) -> SentenceLayout:
+        """Split a request's text into sentences. `run` will process them as `work` describes.
 
         Raises:
             RequestRefused: the text is empty, contains invalid characters or exceeds a limit.
         """
         (layout,) = await self.layouts(
-            run,
-            [asked.text],
-            language=asked.source_language,
-            long_sentences=asked.long_sentences,
-            keep=keep,
+            run, work, [asked.text], asked.source_language, asked.long_sentences
         )
         if not layout.sentences:
             raise RequestRefused(422, "empty_text", "`text` is empty.")
@@ -478,23 +468,22 @@ class RequestTexts:
     async def layouts(
         self,
         run: "LoadedRun",
+        work: "Work",
         texts: Sequence[str],
-        *,
         language: str | None = None,
         long_sentences: LongSentences = "refuse",
-        keep: str = NONE,
     ) -> list[SentenceLayout]:
-        """Split several texts into sentences; see `TextRequest` for the arguments.
+        """Split several texts into sentences; see `TextRequest` for the last arguments.
 
         Raises:
             RequestRefused: a text contains invalid characters, or the texts exceed a limit.
         """
         self._check_texts(texts, self.limits.characters)
         # Run in a thread so that other requests can be answered at the same time.
-        return await asyncio.to_thread(self._layouts, run, texts, language, long_sentences, keep)
+        return await asyncio.to_thread(self._layouts, run, work, texts, language, long_sentences)
 
     async def check_documents(
-        self, run: "LoadedRun", texts: Sequence[str], kind: MarkupKind
+        self, run: "LoadedRun", work: "Work", texts: Sequence[str], markup: MarkupKind
     ) -> None:
         """Refuse documents with markup that exceed a limit.
 
@@ -503,7 +492,7 @@ class RequestTexts:
                 documents exceed a limit.
         """
         self._check_texts(texts, self.limits.characters)
-        await asyncio.to_thread(self._check_documents, run, texts, kind)
+        await asyncio.to_thread(self._check_documents, run, work, texts, markup)
 
     def glossary(self, terms: Terms | None) -> Glossary | None:
         """Return the glossary of a request, or None if it has no terms.
@@ -553,15 +542,17 @@ class RequestTexts:
     def _layouts(
         self,
         run: "LoadedRun",
+        work: "Work",
         texts: Sequence[str],
         language: str | None,
         long_sentences: LongSentences,
-        keep: str,
     ) -> list[SentenceLayout]:
         language = language or self.source_language or run.source_language or "en"
-        layouts = [SentenceLayout.of(text, language, keep) for text in texts]
+        layouts = [SentenceLayout.of(text, language, work.keep or NONE) for text in texts]
         sources = [sentence.source for layout in layouts for sentence in layout.sentences]
         self._check_number(len(sources), "sentences")
+        for index, source in enumerate(sources):
+            self._check_terms(work, index, source)
         if long_sentences == "skip":
             return [
                 dataclasses.replace(layout, too_long=_too_long_sentences(run, layout))
@@ -570,13 +561,28 @@ class RequestTexts:
         _check_lengths(run, sources)
         return layouts
 
-    def _check_documents(self, run: "LoadedRun", texts: Sequence[str], kind: MarkupKind) -> None:
+    def _check_terms(self, work: "Work", index: int, sentence: str) -> None:
+        found = work.glossary.find(sentence) if work.glossary else []
+        number = sum(len(term.targets) for term in found)
+        number += len(find_variables(sentence, work.keep or NONE))
+        if number > self.limits.sentence_terms:
+            raise RequestRefused(
+                422,
+                "too_many_terms",
+                f"A sentence may have at most {self.limits.sentence_terms:,} targets of terms and "
+                f"parts to keep. Received: {number:,} in sentence {index + 1:,}",
+            )
+
+    def _check_documents(
+        self, run: "LoadedRun", work: "Work", texts: Sequence[str], markup: MarkupKind
+    ) -> None:
         try:
-            documents = [parse_markup(text, kind) for text in texts]
+            documents = [parse_markup(text, markup) for text in texts]
         except UserInputError as error:
             raise invalid(str(error)) from error
         segments = [segment.text for document in documents for segment in document.segments]
-        self._layouts(run, segments, None, "refuse", AUTO)
+        # Sentences with many variables are divided.
+        self._layouts(run, work._replace(keep=NONE), segments, None, "refuse")
 
     def _check_texts(self, texts: Sequence[str], most: int) -> None:
         _check_plain(texts)

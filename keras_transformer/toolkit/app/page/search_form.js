@@ -48,12 +48,12 @@ export class SearchForm {
     this.form = byId("options");
     this.inputs = new Map();
     this.output = runs.some(({ kind }) => kind === "translation") ? "translation" : "tree";
+    if (runs.some((run) => run.takes_terms)) {
+      for (const [name, field] of Object.entries(OWN)) this.addOwn(name, field);
+    }
     for (const field of this.fields) {
       const concerned = runs.filter(({ kind }) => !field.of || kind === field.of);
       if (concerned.length) this.add(field, concerned);
-    }
-    if (runs.some((run) => run.takes_terms)) {
-      for (const [name, field] of Object.entries(OWN)) this.addOwn(name, field);
     }
     const reset = make("button", "", { type: "reset" }, "Reset");
     this.form.append(reset);
