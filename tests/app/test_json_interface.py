@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 
@@ -292,7 +293,7 @@ def test_its_examples_are_answered(client):
             for example in document["components"]["schemas"][name]["examples"]:
                 assert client.post(path, json=example).status_code == 200, path
                 asked += 1
-    assert asked == 6
+    assert asked == 7
 
 
 LONG = "one.\nLONG one.\ntwo."
@@ -326,3 +327,129 @@ def test_a_stream_skips_it_too(start):
         assert [line["event"] for line in nothing] == ["start", "refused", "end"]
     skipped = post(client, "parse", text=LONG, long_sentences="skip")["sentences"][1]
     assert (skipped["tree"], skipped["nodes"], skipped["error"]) == ("", [], TOO_LONG)
+
+
+def test_terms_and_parts_to_keep_are_passed_on(start):
+    run = FakeRun()
+    client = start(run)
+    glossary = {"house": ["Haus", "Häuser"], "tree": "Baum"}
+    post(client, "translate", text="a house", glossary=glossary, keep="numbers")
+    post(client, "translate", text="a", glossary={}, keep=None)
+    lines(client, "translate/stream", text="a", keep="auto")
+    (first, _), (second, _), (third, _) = run.batches
+    assert [term.targets for term in first.glossary.find("house tree")] == [
+        ("Haus", "Häuser"),
+        ("Baum",),
+    ]
+    assert (first.keep, third.keep) == ("numbers", "auto")
+    assert (second.glossary, second.keep) == (None, None)
+
+
+def test_sentences_do_not_end_within_parts_to_keep(start):
+    client = start(FakeRun())
+    text = "{{ house.\nTree. River }} ends. Next one."
+    for keep, sources in (
+        ("auto", ["{{ house.\nTree. River }} ends.", "Next one."]),
+        ("none", ["{{ house.", "Tree.", "River }} ends.", "Next one."]),
+    ):
+        found = post(client, "translate", text=text, keep=keep)
+        assert [one["source"] for one in found["sentences"]] == sources
+        assert found["text"] == text.upper()
+
+
+@pytest.mark.parametrize(
+    ("fields", "answer"),
+    [
+        (
+            {"glossary": {"a": ["b"] * 501, "c": ["d"] * 500}},
+            (413, "too_many_terms", "A request may have at most 1,000 terms. Received: 1,001"),
+        ),
+        (
+            {"glossary": {"ä" * 50_001: "b"}},
+            (
+                413,
+                "glossary_too_large",
+                "A glossary may have at most 100,000 bytes. Received: 100,003",
+            ),
+        ),
+        (
+            {"glossary": {"a": [f"b{n}" for n in range(33)]}},
+            (
+                422,
+                "too_many_terms",
+                "A sentence may have at most 32 targets of terms and parts to keep. .*: 33 in .* 2",
+            ),
+        ),
+        (
+            {"glossary": {"b": "c"}, "text": "x\nb %s" + " %s" * 31, "keep": "auto"},
+            (
+                422,
+                "too_many_terms",
+                "A sentence may have at most 32 targets of terms and parts to keep. .*: 33 in .* 2",
+            ),
+        ),
+        ({"glossary": {"a": []}}, (422, "invalid_request", r"`glossary` is invalid: .*")),
+        ({"glossary": {" ": "b"}}, (422, "invalid_request", r"`glossary` is invalid: .*")),
+        ({"glossary": {"a": "\0"}}, (422, "invalid_request", r"A text must not have NUL .*")),
+        ({"glossary": {"a" * 10_000: 7}}, (422, "invalid_request", "`glossary.a{91}` is .*")),
+        ({"glossary": [["a", "b"]]}, (422, "invalid_request", "`glossary` is invalid: .*")),
+        ({"keep": r"\d+"}, (422, "invalid_request", "`keep` is invalid: .*")),
+        ({"markup": "latex"}, (422, "invalid_request", "`markup` is invalid: .*")),
+        (
+            {"markup": "html", "n_best": 2},
+            (422, "invalid_request", "With `markup`, `n_best` must be 1. Received: 2"),
+        ),
+        (
+            {"markup": "html", "long_sentences": "skip"},
+            (
+                422,
+                "invalid_request",
+                "With `markup`, `long_sentences` must be refuse. Received: skip",
+            ),
+        ),
+        ({"markup": "xml", "text": "<a>"}, (422, "invalid_request", ".*")),
+        (
+            {"markup": "html", "text": "<p>a" * 101},
+            (413, "too_many_sentences", "A request may have at most 100 sentences. Received: 101"),
+        ),
+        (
+            {"markup": "html", "text": "<p>a<p>LONG"},
+            (422, "sentence_too_long", "Sentence 2 has more than 256 tokens"),
+        ),
+        (
+            {"markup": "html", "text": "<p>" * 4000},
+            (413, "too_many_characters", "A request may have at most 10,000 .*"),
+        ),
+    ],
+)
+def test_faulty_terms_and_documents_are_refused(fake_app, fields, answer):
+    status, code, message = error_of(fake_app, "translate", **({"text": "x\na"} | fields))
+    assert (status, code) == answer[:2]
+    assert re.fullmatch(answer[2], message)
+    assert len(message) < 300
+
+
+@pytest.mark.slow
+def test_a_document_keeps_its_markup(client, translator):
+    html = "<!-- a --><p class='x'>one <b>two</b></p>\n<p>three {name} &amp;</p>"
+    found = post(client, "translate", text=html, markup="html")
+    assert found == {
+        "run": "digits",
+        "text": translator.translate(html, markup="html"),
+        "sentences": [],
+    }
+    assert found["text"].startswith("<!-- a --><p class='x'>")
+    assert found["text"].count("{name}") == found["text"].count("<b>") == 1
+
+
+def test_a_stream_has_no_documents(fake_app):
+    status, code, message = error_of(fake_app, "translate/stream", text="a", markup="html")
+    assert (status, code) == (422, "invalid_request")
+    assert message == "`markup` is not a field of this request."
+
+
+@pytest.mark.slow
+def test_terms_are_in_the_translation(client):
+    found = post(client, "translate", text="one two", glossary={"two": "neun"}, n_best=2)
+    texts = [one["text"] for one in found["sentences"][0]["translations"]]
+    assert [text.split().count("neun") for text in texts] == [1, 1]

@@ -349,6 +349,7 @@ def digits(translator):
     return run
 
 
+@pytest.mark.slow
 def test_placeholders_of_weblate_survive_once(digits):
     import httpx
 

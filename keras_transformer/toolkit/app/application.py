@@ -21,7 +21,6 @@ from keras_transformer.parsing import Leaf, Tree
 from keras_transformer.parsing.tree import CLOSE, walk
 from keras_transformer.search_options import OPTIONS, SearchOptions
 from keras_transformer.text.alignment import Alignment
-from keras_transformer.text.markup import MarkupKind
 from keras_transformer.toolkit.app import TITLE, AppLimits, schemas
 from keras_transformer.toolkit.app.computed_items import FAILED, ClientGone, computed
 from keras_transformer.toolkit.app.libretranslate import LibreTranslateInterface
@@ -39,6 +38,7 @@ from keras_transformer.toolkit.app.schemas import (
     SentenceLayout,
     TranslationLine,
 )
+from keras_transformer.types import MarkupKind
 
 _Sentence = TypeVar("_Sentence", schemas.TranslatedSentence, schemas.ParsedSentence)
 
@@ -189,7 +189,9 @@ class JsonInterface:
     ) -> schemas.TranslateAnswer:
         for name, needed in (("n_best", 1), ("long_sentences", "refuse")):
             if getattr(asked, name) != needed:
-                raise invalid(f"With `markup`, `{name}` must be {needed}.")
+                raise invalid(
+                    f"With `markup`, `{name}` must be {needed}. Received: {getattr(asked, name)}"
+                )
         run, work = self._translation_work(asked)
         await self._texts.check_documents(run, work, [asked.text], markup)
         work = work._replace(markup=markup)

@@ -16,12 +16,13 @@ from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.runs.run_records import LANGUAGE_CODE
 from keras_transformer.search_options import OPTIONS, Option, SearchOptions
 from keras_transformer.text.glossary import Glossary
-from keras_transformer.text.markup import MarkupKind, parse_markup
+from keras_transformer.text.markup import parse_markup
 from keras_transformer.text.sentence_encoding import split_at_sentence_ends
 from keras_transformer.text.stand_ins import with_texts
 from keras_transformer.text.variables import NONE, find_variables
 from keras_transformer.toolkit.app import AppLimits
 from keras_transformer.toolkit.app.request_guard import RequestRefused, invalid, too_long
+from keras_transformer.types import MarkupKind
 
 if TYPE_CHECKING:
     from keras_transformer.toolkit.app.loaded_runs import LoadedRun, Work
@@ -124,6 +125,14 @@ class TranslateRequest(TextRequest):
 class TranslateTextRequest(TranslateRequest):
     """A text, or a document with markup, to translate."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"text": "One two three.\n\nFour five.", "n_best": 2},
+                {"text": "<p>One <b>two</b></p>", "markup": "html", "glossary": {"two": "zwei"}},
+            ]
+        }
+    )
     markup: MarkupKind | None = Field(
         default=None,
         description="Markup of the text, which stays as it is. The answer then contains only the "
