@@ -58,11 +58,18 @@ def start():
         yield start
 
 
+def fake_run():
+    """A fake run that specifies its languages."""
+    run = FakeRun()
+    run.source_language, run.target_language = "en", "de"
+    return run
+
+
 @pytest.fixture(scope="module")
 def fake_app():
     """A client of an app with a fake run, which tests share; it computes at once."""
     with (
-        listening([FakeRun()]) as address,
+        listening([fake_run()]) as address,
         httpx.Client(base_url=address, timeout=60) as client,
     ):
         yield client

@@ -14,13 +14,13 @@ def test_its_python_asks_the_app(fake_app, capsys):
     code = [block.replace(ADDRESS, str(fake_app.base_url)) for block in PAGE.blocks("python")]
     run_code(code, str(PAGE.path))
     assert capsys.readouterr().out == (
-        "A SMALL HOUSE.\n\nA TREE.\n0 A SMALL HOUSE. -0.5\n1 A TREE. -0.5\n"
+        "A SMALL HOUSE.\n\nA TREE.\n0 A SMALL HOUSE. -0.5\n1 A TREE. -0.5\nA SMALL HOUSE.\n"
     )
 
 
 def test_its_requests_by_curl_are_answered(fake_app):
     commands = [command for command in PAGE.commands("curl") if "install" not in command]
-    assert len(commands) == 5
+    assert len(commands) == 8
     for *options, address in commands:
         path = address.removeprefix(ADDRESS)
         if not options:
@@ -61,6 +61,9 @@ def test_its_endpoints_and_limits_are_the_apps(fake_app):
         [limits.sentences],
         [limits.tokens],
         [limits.beam_size, limits.extra_length],
+        [limits.terms],
+        [limits.glossary_bytes],
+        [limits.sentence_terms],
         [limits.waiting],
         [limits.body_seconds],
     ]

@@ -3,10 +3,12 @@
 import json
 import re
 
+import httpx
 import pytest
 
 from keras_transformer.toolkit.app import AppLimits
 from keras_transformer.toolkit.app.loaded_runs import LoadedTranslator
+from tests.app.conftest import listening
 from tests.app.fake_run import FakeParser, FakeRun
 
 EN_DE = {"source": "en", "target": "de"}
@@ -39,6 +41,16 @@ def ask(start, run):
         return client.post("translate", json=EN_DE | fields)
 
     return ask
+
+
+@pytest.fixture(scope="module")
+def shared():
+    """A client of an app with one run, which tests share."""
+    with (
+        listening([run_of("en", "de")]) as address,
+        httpx.Client(base_url=address, timeout=60) as client,
+    ):
+        yield client
 
 
 @pytest.fixture
@@ -246,10 +258,18 @@ def test_a_key_is_required(start, run, caplog):
         ({"q": ["a", "b\nLONG"]}, "Sentence 3 has more than 256 tokens"),
         ({"q": "x" * 1_000_000}, "A request may have at most .* bytes."),
         ({"q": "damaged"}, "The model's scores are not finite numbers."),
+        ({"q": ["<p>" * 2000] * 2, "format": "html"}, "A request may have at most 10,000 char.*"),
+        ({"q": ["<p>a" * 60] * 2, "format": "html"}, "A request may have at most 100 sentences.*"),
+        ({"q": ["a"], "glossary": {"a": []}}, "`glossary` is invalid: .*"),
+        ({"q": "a", "glossary": {"a": ["b"] * 1001}}, "A request may have at most 1,000 terms.*"),
+        (
+            {"q": "a", "glossary": {"a": list(map(str, range(33)))}},
+            "A sentence may have at most 32 targets .*",
+        ),
     ],
 )
-def test_faults_are_told_in_its_form(ask, fields, message):
-    status, error = error_of(ask(q="a") if not fields else ask(**({"q": "a"} | fields)))
+def test_faults_are_told_in_its_form(shared, fields, message):
+    status, error = error_of(shared.post("translate", json={"q": "a"} | EN_DE | fields))
     assert status == 400
     assert re.fullmatch(message, error)
     assert len(error) < 300
@@ -271,8 +291,8 @@ def test_faults_are_told_in_its_form(ask, fields, message):
         (b"q=a", "multipart/form-data; boundary=b", "The `Content-Type` of the body must be .*"),
     ],
 )
-def test_bodies_that_cannot_be_read(start, run, content, type, message):
-    response = start(run).post("translate", content=content, headers={"Content-Type": type})
+def test_bodies_that_cannot_be_read(shared, content, type, message):
+    response = shared.post("translate", content=content, headers={"Content-Type": type})
     status, error = error_of(response)
     assert status == 400
     assert re.fullmatch(message, error)
@@ -324,6 +344,23 @@ def test_variables_are_kept_unless_the_request_or_the_run_says_otherwise(start, 
     assert run.batches[-1][0].keep == "none"
 
 
+def test_html_keeps_its_markup_and_has_no_alternatives(shared):
+    html = "<p class='house'>a house &amp; b</p>"
+    fields = EN_DE | {"format": "html", "alternatives": 2, "source": "auto"}
+    translated = html.replace("house", "HOUSE")
+    detected = {"confidence": 100, "language": "en"}
+    assert shared.post("translate", data=fields | {"q": html}).json() == {
+        "translatedText": translated,
+        "alternatives": [],
+        "detectedLanguage": detected,
+    }
+    assert shared.post("translate", json=fields | {"q": [html, ""]}).json() == {
+        "translatedText": [translated, ""],
+        "alternatives": [[], []],
+        "detectedLanguage": [detected, detected],
+    }
+
+
 # Weblate's client: its source is in weblate/machinery/libretranslate.py, the placeholders come from
 # `cleanup_text` in base.py. It finds them again with `uncleanup_text`.
 WEBLATE_TEXTS = [
@@ -351,10 +388,6 @@ def digits(translator):
 
 @pytest.mark.slow
 def test_placeholders_of_weblate_survive_once(digits):
-    import httpx
-
-    from tests.app.conftest import listening
-
     headers = {"Referer": "https://weblate.example/", "Accept": "application/json; charset=utf-8"}
     with (
         listening([digits]) as address,

@@ -1,11 +1,13 @@
 """Runs at work: which run a run gets, and the searches that requests may ask for."""
 
+import dataclasses
 import shutil
 
 import pytest
 
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.text.glossary import Glossary
 from keras_transformer.toolkit.app import AppLimits
 from keras_transformer.toolkit.app.computed_items import refusal
 from keras_transformer.toolkit.app.loaded_runs import (
@@ -48,6 +50,7 @@ def test_the_search_that_a_run_was_tuned_to_is_the_apps(trained_run, tmp_path):
     try:
         assert (run.search({}).beam_size, run.search({}).alpha) == (3, 1.25)
         assert run.search({"beam_size": 2}).alpha == 1.25
+        assert run._translator.batch_size == 8
     finally:
         run.queue.close()
 
@@ -68,6 +71,19 @@ def test_the_limit_of_a_search_is_the_apps_or_the_runs_own():
             run.search({"beam_size": 5})
         with pytest.raises(UserInputError, match="`extra_length` must be at most 50"):
             run.search({"extra_length": 51})
+    finally:
+        run.queue.close()
+
+
+def test_a_search_with_terms_may_need_a_compilation():
+    run = FakeRun()
+    try:
+        options = run.search_options
+        for known in ({}, {"n_best": 2}, {"keep": "none"}):
+            assert run.is_compiled(Work("translate", options, **known))
+        for unknown in ({"glossary": Glossary({"a": "b"})}, {"keep": "auto"}, {"markup": "html"}):
+            assert not run.is_compiled(Work("translate", options, **unknown))
+        assert not run.is_compiled(Work("translate", dataclasses.replace(options, beam_size=2)))
     finally:
         run.queue.close()
 

@@ -167,8 +167,8 @@ class LibreTranslateInterface:
             return
         if not given:
             raise _refused("Please contact the server operator to get an API key")
-        key = given.encode("utf-8", "replace") if isinstance(given, str) else b""
-        if not hmac.compare_digest(key, self._key.encode()):
+        keys = [str(key).encode("utf-8", "surrogatepass") for key in (given, self._key)]
+        if not hmac.compare_digest(*keys):
             raise RequestRefused(403, "wrong_key", "Invalid API key")
 
     def _pairs(self) -> list[Pair]:

@@ -486,9 +486,15 @@ def run_names(paths: Iterable[Path]) -> list[str]:
 
 
 def _load(run: RunDirectory, name: str, limits: AppLimits) -> LoadedRun:
-    if run.record().output == "trees":
+    record = run.record()
+    if record.output == "trees":
         parser = Parser.load(run.path, max_source_length=limits.tokens)
         return LoadedParser(name, parser, limits)
     most = run.search_defaults().get("max_source_length", limits.tokens)
-    translator = Translator.load(run.path, max_source_length=min(most, limits.tokens))
+    translator = Translator.load(
+        run.path,
+        max_source_length=min(most, limits.tokens),
+        batch_size=TRANSLATION_BATCH,  # a search with terms needs a lot of memory per sentence
+        source_language=record.source_language or "en",
+    )
     return LoadedTranslator(name, translator, limits)

@@ -15,6 +15,7 @@ import pytest
 from keras_transformer.installation import pip_install
 from keras_transformer.runs.run_records import new_record
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.toolkit.app import API_KEY
 from keras_transformer.toolkit.app.server import bound_socket
 from keras_transformer.toolkit.cli.verbs import app_command
 from tests.cli.refusals import refusal
@@ -91,6 +92,13 @@ def test_a_wrong_value_is_one_line(refused, run, flag, value):
     assert said.startswith(f"error: `{flag}` {WRONG[flag][1]}")
 
 
+@pytest.mark.parametrize("key", ["", " \n"])
+def test_an_empty_key_is_refused(refused, run, monkeypatch, key):
+    monkeypatch.setenv(API_KEY, key)
+    expected = f"error: The environment variable `{API_KEY}` must not be empty.\n"
+    assert refused(run) == expected
+
+
 def test_without_fastapi_the_command_to_install_it_is_told(refused, run, monkeypatch):
     imported = builtins.__import__
 
@@ -113,7 +121,7 @@ def test_it_listens_answers_and_ends_with_ctrl_c(trained_run, tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
+        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2", API_KEY: "secret-key"},
     ) as process:
         said = process.stdout.readline()
         port = re.fullmatch(r"Open http://0\.0\.0\.0:(\d+)/ in a browser\. .*\n", said)[1]
@@ -125,6 +133,10 @@ def test_it_listens_answers_and_ends_with_ctrl_c(trained_run, tmp_path):
             assert client.post("/api/translate", json={"text": "one\ntwo\nsix"}).status_code == 413
             for name, status in (("translate.example", 200), ("another.example", 403)):
                 assert client.get("/api/runs", headers={"Host": name}).status_code == status
+            fields = {"q": "one", "source": "en", "target": "de"}
+            for key, status in (("wrong", 403), ("secret-key", 400)):  # the run has no languages
+                response = client.post("/translate", data=fields | {"api_key": key})
+                assert response.status_code == status
             with client.stream(
                 "POST", "/api/translate/stream", json={"text": "one two\nthree"}
             ) as response:
