@@ -40,6 +40,16 @@ HEADS = {
         "text, and measure what it learns and forgets.",
         ("finetune", "fine-tuning", "adaptation", "domain", "transfer learning"),
     ),
+    "tutorials/terms.md": Head(
+        "Tutorial: translate with a glossary of your own terms, and keep the variables of messages "
+        "unchanged, with a small English-Portuguese model.",
+        ("terminology", "glossaries", "placeholders", "constrained decoding"),
+    ),
+    "tutorials/web_page.md": Head(
+        "Tutorial: translate an HTML page, with every tag around the words that it belongs to, on "
+        "the command line and in Python.",
+        ("html", "website", "tags"),
+    ),
     "tutorials/text_classifier.md": Head(
         "Tutorial: classify movie reviews with a Keras model that has the Transformer's encoder "
         "layers, from raw text to a saved model.",

@@ -33,7 +33,9 @@ RUN_PYTHON = {
     "docs/translating.md": "tests/pages/test_code_of_pages.py",
     "docs/tutorials/docker_compose.md": "tests/pages/tutorials/test_docker_compose.py",
     "docs/tutorials/language_pair.md": "tests/pages/tutorials/test_language_pair.py",
+    "docs/tutorials/terms.md": "tests/pages/tutorials/test_terms_and_web_page.py",
     "docs/tutorials/text_classifier.md": "tests/pages/tutorials/test_text_classifier.py",
+    "docs/tutorials/web_page.md": "tests/pages/tutorials/test_terms_and_web_page.py",
 }
 # The test that runs the shell blocks of a page, but for the commands below.
 RUN_SHELL = {
@@ -45,6 +47,8 @@ RUN_SHELL = {
     "docs/tutorials/fine_tune.md": "tests/pages/tutorials/test_fine_tune.py",
     "docs/tutorials/get_started.md": "tests/pages/tutorials/test_get_started.py",
     "docs/tutorials/language_pair.md": "tests/pages/tutorials/test_language_pair.py",
+    "docs/tutorials/terms.md": "tests/pages/tutorials/test_terms_and_web_page.py",
+    "docs/tutorials/web_page.md": "tests/pages/tutorials/test_terms_and_web_page.py",
 }
 # How a command or a block begins, and why no test runs it as it stands.
 NOT_RUN = {
