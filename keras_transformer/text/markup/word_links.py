@@ -70,6 +70,7 @@ def _by_word(words: Sequence[Span], tokens: Sequence[Span], values: np.ndarray) 
     added = np.zeros((len(words), values.shape[1]))
     place = 0
     for (start, end), row in zip(tokens, values, strict=True):
+        end = max(end, start + 1)  # a byte within a character is an empty span
         while place and words[place - 1][1] > start:
             place -= 1
         while place < len(words) and words[place][1] <= start:

@@ -60,3 +60,9 @@ def test_stand_ins_are_linked_with_each_other_only():
     found = linked("see X or Y", "Y ou X vois", [1, 3, 0, 0], ["XX", "YY"])
     assert found == {("X", "X"), ("Y", "Y"), ("see", "vois")}
     assert linked("see X", "X vois", [0, 1], ["XX"]) == {("X", "X")}
+
+
+def test_a_byte_within_a_character_has_an_empty_span():
+    weights = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3]])
+    target = Side("aé", [(0, 1), (1, 1), (1, 2)], [])
+    assert word_links(Side("b", [(0, 1)], []), target, weights) == [(0, 1, 0, 2)]
