@@ -331,6 +331,10 @@ HEADS = {
         "Lab note: step times, memory and decoding speed on H100 and H200 GPUs, with what was "
         "tried to improve them.",
     ),
+    "lab/terms.md": Head(
+        "Measurements of word alignments, of tags in translated sentences, and of hostile documents, "
+        "with commands and missed targets.",
+    ),
     "lab/robustness.md": Head(
         "Lab note: interrupted training, flipped bits, fuzzed input, loops in outputs, and the "
         "web app under load for two hours.",
