@@ -332,8 +332,8 @@ HEADS = {
         "tried to improve them.",
     ),
     "lab/terms.md": Head(
-        "Measurements of word alignments, of tags in translated sentences, and of hostile documents, "
-        "with commands and missed targets.",
+        "Measurements of word alignments, of tags in translated sentences, and of hostile "
+        "documents, with commands and missed targets.",
     ),
     "lab/robustness.md": Head(
         "Lab note: interrupted training, flipped bits, fuzzed input, loops in outputs, and the "
