@@ -346,8 +346,8 @@ class RowGenerator:
         if self._shortlist is None:
             return None
         if terms is not None:  # the tokens of terms become candidates, like those of prefixes
-            tokens = np.maximum(terms[:, :, FIRST_TOKEN:], self._tokens.pad)
-            tokens = tokens.reshape(len(terms), -1)
+            tokens = terms[:, :, FIRST_TOKEN:].reshape(len(terms), -1)
+            tokens = np.where(tokens < 0, self._tokens.pad, tokens)
             gap = np.argmax(self._token_flags)
             tokens = np.pad(tokens, ((0, 0), (0, 1)), constant_values=gap)
             prefix_ids = tokens if prefix_ids is None else np.hstack([prefix_ids, tokens])

@@ -1,11 +1,13 @@
 """A translator with a glossary: every translation has its terms, even of a random model."""
 
+import dataclasses
 import re
 
 import numpy as np
 import pytest
 
 from keras_transformer import Translator
+from keras_transformer.decoding.required_terms import array_of_terms
 from keras_transformer.errors import UserInputError
 from keras_transformer.text import Glossary, SentencePieceTokenizer, Shortlist
 from keras_transformer.types import TERM_TAGS, TermForm
@@ -88,6 +90,16 @@ def test_a_shortlist_has_the_tokens_of_terms(translator, tokenizer):
         LINES, translator(shortlist=nothing).translate(LINES, glossary=glossary), strict=True
     ):
         assert is_met(glossary, source, text)
+
+
+def test_the_tokens_of_terms_are_candidates_for_any_padding_id(translator, tokenizer):
+    """In Marian's vocabularies, the padding id is the last one."""
+    own = translator(shortlist=Shortlist([0], [], [4, 5, 6, 7], tokenizer))._generator
+    own._tokens = dataclasses.replace(own._tokens, pad=tokenizer.vocabulary_size - 1)
+    forms = array_of_terms([[TermForm(0, 1, False, [20, 31])], [TermForm(0, 1, False, [25])]])
+    found = own._candidates(np.array([[9, 2], [10, 2]], "int32"), terms=forms)
+    assert {20, 31} <= set(found[0].tolist())
+    assert 25 in found[1]
 
 
 @pytest.mark.slow
