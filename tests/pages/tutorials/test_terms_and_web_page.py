@@ -8,7 +8,7 @@ import pytest
 from tests.pages.page import Page
 from tests.pages.shell import SMALL_PROGRAM, install, start
 
-PAGES = ["docs/tutorials/terms.md", "docs/tutorials/web_page.md"]
+TERMS, WEB_PAGE = Page("docs/tutorials/terms.md"), Page("docs/tutorials/web_page.md")
 TAG = re.compile(r"<[^>]*>")
 
 
@@ -22,23 +22,23 @@ def without_model(page):
 def runs_as_on_the_page(run):
     """`runs/en_pt` and `page.html` in the working directory."""
     pathlib.Path("runs/en_pt").symlink_to(pathlib.Path(run.path).absolute())
-    page = Page(PAGES[1]).blocks("html")[0]
-    pathlib.Path("page.html").write_text(page, "utf-8")
-    return page
+    html = WEB_PAGE.blocks("html")[0]
+    pathlib.Path("page.html").write_text(html, "utf-8")
+    return html
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PAGES)
-def test_commands_run_and_keep_what_they_should(name, untrained_run, tmp_path):
+@pytest.mark.parametrize("page", [TERMS, WEB_PAGE], ids=["terms", "web_page"])
+def test_commands_run_and_keep_what_they_should(page, untrained_run, tmp_path):
     html = runs_as_on_the_page(untrained_run)
     environment = install(tmp_path / "bin", SMALL_PROGRAM, small=[])
     outputs = []
-    for block in without_model(Page(name)):
+    for block in without_model(page):
         process = start(block, environment, tmp_path)
         output, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors
         outputs.append(output)
-    if name == PAGES[0]:
+    if page is TERMS:
         assert all(output.split().count("ribeiro") == 1 for output in outputs[2:3])
         assert "moradia" in outputs[2]
         assert outputs[4].count("{name}") == 1
@@ -52,11 +52,11 @@ def test_commands_run_and_keep_what_they_should(name, untrained_run, tmp_path):
     assert "horta" in outputs[1]
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_code_runs(name, untrained_run, capsys):
+@pytest.mark.parametrize("page", [TERMS, WEB_PAGE], ids=["terms", "web_page"])
+def test_code_runs(page, untrained_run, capsys):
     html = runs_as_on_the_page(untrained_run)
-    Page(name).run_code()
-    if name == PAGES[0]:
+    page.run_code()
+    if page is TERMS:
         assert "ribeiro" in capsys.readouterr().out
         return
     translated = pathlib.Path("page.pt.html").read_text("utf-8")
