@@ -115,7 +115,7 @@ class RequiredTerms:
             last: int32 (batch, beams), their last tokens.
 
         Returns:
-            int32 (batch, beams, 2 * forms + 2), -1 where there is no such token.
+            int32 (batch, beams, 2 * forms + 2). Missing tokens are -1.
         """
         starts = ops.where(self._may_start(state.met, last), self.tokens[:, None, :, 0], -1)
         following = self._token_at(state.width)  # (batch, beams, forms)

@@ -42,7 +42,7 @@ def alignment_error_rate(
         A number from 0, if all sure links and no impossible links were found, to 1.
 
     Raises:
-        UserInputError: the lists differ in length, or there are no links.
+        UserInputError: the lists differ in length, or contain no links.
 
     Example:
         >>> round(alignment_error_rate([[(0, 0), (1, 1)]], [[(0, 0), (1, 2)]]), 3)

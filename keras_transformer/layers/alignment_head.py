@@ -68,6 +68,7 @@ class AlignmentHead(CompositeLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.autocast = False  # in float16, the shares of a batch would round to 0
         if alignment_head is not None:
             return
         self.norm = LayerNormalization(

@@ -56,6 +56,19 @@ def test_links_add_their_cross_entropy_to_the_loss():
     np.testing.assert_allclose(keras.ops.convert_to_numpy(loss), expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16"])
+def test_small_shares_of_a_batch_keep_their_precision(dtype):
+    losses = []
+    for share in (1.0, 2e-9):  # float16 would round the second one to 0
+        head = AlignmentHead(alignment_layer=1, key_dim=4, dtype=dtype)
+        head.build(X.shape, MEMORY.shape)
+        for weight in head.weights:
+            weight.assign(np.full(weight.shape, 0.1))
+        head(X, MEMORY, memory_mask=MASK, links=share * LINKS)
+        losses.append(float(keras.ops.convert_to_numpy(head.losses[0])) / share)
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+
+
 def test_a_copy_by_its_configuration_has_the_same_weights():
     head = make_head(layer_norm_epsilon=0.1)
     copy = AlignmentHead.from_config(head.get_config())

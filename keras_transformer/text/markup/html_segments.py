@@ -1,4 +1,4 @@
-"""Events of HTML, as a browser reads it: every text has a meaning, there are no errors."""
+"""Parsing events of HTML. As in a browser, any text is valid HTML."""
 
 import html
 import re
