@@ -46,6 +46,19 @@ class TermForm(NamedTuple):
     tokens: Sequence[int]
 
 
+# Columns of an array of forms. The tokens of the form follow, padded with -1.
+TERM, COUNT, IS_RESERVED, FIRST_TOKEN = range(4)
+MOST_MISSING = 3  # hypotheses within a term that lack more tokens compete with each other
+SIZES = (4, 6, 8, 10)  # numbers of hypotheses in searches with terms
+
+
+def hypotheses_needed(num_terms: int, longest: int, beam_size: int) -> int:
+    """Return one of `SIZES`, or the beam size if it is larger."""
+    needed = num_terms + 2 + min(longest - 1, MOST_MISSING)
+    enough = (size for size in SIZES if size >= needed)
+    return max(beam_size, next(enough, SIZES[-1]))
+
+
 @dataclasses.dataclass(frozen=True)
 class SpecialTokens:
     """Ids of the padding, beginning-of-sentence, end-of-sentence and unknown tokens.

@@ -15,14 +15,15 @@ from keras import ops
 
 from keras_transformer.decoding.constraints import Constraint
 from keras_transformer.decoding.next_tokens import (
+    LOWEST,
     NEVER,
+    Extensions,
     OutputRules,
     Step,
     best_extensions,
     checked_limits,
-    extensions_of_each,
 )
-from keras_transformer.decoding.required_terms import MOST_MISSING, RequiredTerms, TermState
+from keras_transformer.decoding.required_terms import RequiredTerms
 from keras_transformer.decoding.sentence_loop import (
     choose,
     empty_ids,
@@ -32,6 +33,7 @@ from keras_transformer.decoding.sentence_loop import (
     write_at,
 )
 from keras_transformer.decoding.sentence_loop import length_penalty as penalty_of
+from keras_transformer.decoding.term_banks import best_of_each_bank
 from keras_transformer.errors import refuse
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.types import SpecialTokens, Tensor
@@ -77,7 +79,7 @@ def beam_search(
     with_xla: bool = False,
     logit_tokens: Tensor | None = None,
     terms: RequiredTerms | None = None,
-    num_hypotheses: int | None = None,
+    num_hypotheses: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Search for the n best outputs of each sentence.
 
@@ -115,8 +117,8 @@ def beam_search(
             and BOS must have logits of -inf. If None, logit i belongs to token i.
         terms: terms that every output must contain. Their shortest forms must fit into `limits`.
             They override all constraints except prefixes.
-        num_hypotheses: number of live hypotheses of the step function, at least `beam_size`. Only
-            sentences with more than one term use more than `beam_size`.
+        num_hypotheses: int, or int32 scalar on TensorFlow: number of live hypotheses of the step
+            function, at least `beam_size`. Only sentences with terms use more than `beam_size`.
 
     Returns:
         `(ids, scores)`, best first. `ids`, int32 (batch, num_results, max_length + 1), contains the
@@ -171,10 +173,19 @@ def beam_search(
         if terms is None:
             candidates = expand(beams, logits, own_rules)
         else:
-            own_terms = terms.of_sentences(rows)
-            candidates, live, term_state = expand_in_banks(
-                beams, logits, own_rules, own_terms, beam_size, is_free
+            *found, term_state = best_of_each_bank(
+                logits,
+                beams.live_log_probs,
+                beams.live_ids,
+                beams.index,
+                own_rules,
+                terms.of_sentences(rows),
+                beams.terms,
+                beams.tokens,
+                beam_size,
+                is_free,
             )
+            candidates, live = (extended(beams, each) for each in found)
         lengths = beams.index + 1  # () or (batch,)
         if ending == "marian":
             candidates = in_open_places(beams, candidates)
@@ -274,12 +285,12 @@ def should_continue(
     """
     within_limit = beams.index <= limits
     if ending == "marian":
-        is_full = beams.finished_scores[:, -1] > NEVER
-        can_go_on = ops.logical_and(beams.live_log_probs[:, 0] > NEVER, ops.logical_not(is_full))
+        is_full = beams.finished_scores[:, -1] > LOWEST
+        can_go_on = ops.logical_and(beams.live_log_probs[:, 0] > LOWEST, ops.logical_not(is_full))
         return ops.logical_and(can_go_on, within_limit)
     if ending == "first":
-        is_full = beams.finished_scores[:, -1] > NEVER
-        can_fill = ops.logical_and(ops.logical_not(is_full), beams.live_log_probs[:, 0] > NEVER)
+        is_full = beams.finished_scores[:, -1] > LOWEST
+        can_fill = ops.logical_and(ops.logical_not(is_full), beams.live_log_probs[:, 0] > LOWEST)
         return ops.logical_and(can_fill, within_limit)
     lengths = limits + 1  # (batch,)
     if ending == "transformers":
@@ -292,176 +303,24 @@ def should_continue(
 
 def expand(beams: BeamState, logits: Tensor, rules: OutputRules) -> Candidates:
     """Find the best one-token extensions of each sentence's live hypotheses."""
-    log_probs, tokens, parents = best_extensions(
+    found = best_extensions(
         logits, beams.live_log_probs, 2 * beams.tokens.shape[1], beams.live_ids, beams.index, rules
     )
-    ids = choose(beams.live_ids, parents)  # (batch, candidates, length)
-    return Candidates(tokens, write_at(ids, beams.index, tokens), log_probs, parents)
+    return extended(beams, found)
 
 
-def expand_in_banks(
-    beams: BeamState,
-    logits: Tensor,
-    rules: OutputRules,
-    terms: RequiredTerms,
-    beam_size: int,
-    ends_in_beam: bool,
-) -> tuple[Candidates, Candidates, TermState]:
-    """Extend hypotheses by one token each and choose among those that can still meet their terms.
-
-    See `best_of_banks` for the choice. The number of hypotheses depends on the number of terms, at
-    least `beam_size`.
-
-    Args:
-        beams: the state of the search.
-        logits: float tensor (batch, beams, vocabulary).
-        rules, terms: rules and terms of the sentences.
-        beam_size: the beam size of the search options.
-        ends_in_beam: whether a hypothesis ends only if EOS is among the `beam_size` best
-            continuations of those that have met all terms.
-
-    Returns:
-        `(ended, live, state)`: the hypotheses that end, best first, (batch, candidates, ...); those
-        that continue, best first, (batch, beams, ...); and the state of the latter.
-    """
-    num_hypotheses, eos = beams.tokens.shape[1], rules.special_tokens.eos
-    room = ops.expand_dims(rules.limits, 1) - beams.index  # (batch, 1)
-    found = extensions_of_each(
-        logits,
-        beams.live_log_probs,
-        beam_size + 2,  # some may be EOS or reserved for terms
-        beams.live_ids,
-        beams.index,
-        rules,
-        terms.next_tokens(beams.terms, beams.tokens),
-        terms.is_forced(beams.terms, room),
-    )
-    earlier = reorder(beams.terms, found.parents)
-    state, needed, is_broken = terms.after(
-        earlier, choose(beams.tokens, found.parents), found.tokens
-    )
-    is_eos = found.tokens == eos
-    is_possible = ops.where(is_eos, needed == 0, needed < room)
-    is_possible = ops.logical_and(is_possible, ops.logical_not(is_broken))
-    log_probs = ops.where(is_possible, found.log_probs, NEVER)  # (batch, candidates)
-
-    live_log_probs = ops.where(is_eos, NEVER, log_probs)
-    ended_log_probs, ending = stable_top_k(ops.where(is_eos, log_probs, NEVER), num_hypotheses)
-    if ends_in_beam:
-        is_complete = ops.logical_and(needed == 0, live_log_probs > NEVER)
-        better = ops.where(is_complete, live_log_probs, NEVER)[:, None] > ended_log_probs[..., None]
-        num_better = ops.sum(ops.cast(better, "int32"), axis=2)
-        num_better = num_better + ops.arange(num_hypotheses, dtype="int32")
-        ended_log_probs = ops.where(num_better < beam_size, ended_log_probs, NEVER)
-    has_met = terms.has_met(state)  # (batch, candidates, terms)
-    costs = costs_of_terms(live_log_probs, has_met)
-    live_log_probs, places = best_of_banks(
-        live_log_probs,
-        ops.sum(ops.where(has_met, costs, 0.0), axis=2),
-        terms.banks(has_met, costs, num_hypotheses),
-        terms.num_missing(state),
-        terms.num_places(beam_size, num_hypotheses),
-        num_hypotheses,
-    )
-    ended, live = (
-        Candidates(
-            tokens=choose(found.tokens, each),
-            ids=write_at(
-                choose(beams.live_ids, choose(found.parents, each)),
-                beams.index,
-                choose(found.tokens, each),
-            ),
-            log_probs=values,
-            parents=choose(found.parents, each),
-        )
-        for each, values in ((ending, ended_log_probs), (places, live_log_probs))
-    )
-    return ended, live, reorder(state, places)
-
-
-def costs_of_terms(log_probs: Tensor, has_met: Tensor) -> Tensor:
-    """Return what each term costs: the difference between the best candidates without and with it.
-
-    Args:
-        log_probs: float32 (batch, candidates).
-        has_met: bool (batch, candidates, terms), whether each candidate has met each term.
-
-    Returns:
-        float32 (batch, 1, terms), at least 0, which is also the cost of a term that none has met.
-    """
-    with_it, without_it = (
-        ops.max(ops.where(each, ops.expand_dims(log_probs, 2), NEVER), axis=1, keepdims=True)
-        for each in (has_met, ops.logical_not(has_met))
-    )
-    is_known = ops.logical_and(with_it > NEVER, without_it > NEVER)  # (batch, 1, terms)
-    costs = ops.where(is_known, without_it, 0.0) - ops.where(is_known, with_it, 0.0)
-    return ops.maximum(costs, 0.0)
-
-
-def best_of_banks(
-    log_probs: Tensor,
-    bonus: Tensor,
-    banks: Tensor,
-    num_missing: Tensor,
-    num_places: Tensor,
-    num_hypotheses: int,
-) -> tuple[Tensor, Tensor]:
-    """Choose the hypotheses to continue.
-
-    First the best of each bank; then, of the hypotheses that end within a term, the best for each
-    number of missing tokens, so that they do not compete with hypotheses that have just begun a
-    term; then all others. Except for the first, hypotheses are compared by how much worse they are
-    than the best of their bank.
-
-    Args:
-        log_probs: float32 (batch, candidates), -inf for candidates that cannot be chosen.
-        bonus: float32 (batch, candidates), the cost of the terms that each candidate has met. It is
-            added to the log-probabilities to compare candidates.
-        banks: int32 (batch, candidates), the bank of each candidate, below `num_hypotheses`.
-        num_missing: int32 (batch, candidates), number of tokens that the term at the end of a
-            candidate lacks, at most `MOST_MISSING`; 0 for none.
-        num_places: int32 (batch,), number of hypotheses to choose.
-        num_hypotheses: the largest number.
-
-    Returns:
-        `(log_probs, places)`, float32 and int32 (batch, num_hypotheses), best first.
-    """
-    values = log_probs + bonus
-    best, firsts, is_first = _best_of_groups(values, banks, range(num_hypotheses))
-    best_of_own = choose(ops.expand_dims(best, 2), banks)[:, :, 0]  # (batch, candidates)
-    is_left = ops.logical_and(values > NEVER, ops.logical_not(is_first))
-    differences = ops.where(is_left, values - ops.where(is_left, best_of_own, 0.0), NEVER)
-    within, seconds, is_second = _best_of_groups(
-        differences, num_missing, range(1, MOST_MISSING + 1)
-    )
-    others, thirds = stable_top_k(ops.where(is_second, NEVER, differences), num_hypotheses)
-    found = ops.concatenate([best, within, others], axis=1)
-    places = ops.concatenate([firsts, seconds, thirds], axis=1)
-    _, order = stable_top_k(ops.cast(found > NEVER, "int32"), num_hypotheses)  # in order, if any
-    is_place = ops.arange(num_hypotheses) < ops.expand_dims(num_places, 1)
-    is_place = ops.logical_and(is_place, choose(found, order) > NEVER)
-    places = choose(places, order)
-    chosen = ops.where(is_place, choose(log_probs, places), NEVER)
-    chosen, order = stable_top_k(chosen, num_hypotheses)
-    return chosen, choose(places, order)
-
-
-def _best_of_groups(
-    values: Tensor, groups: Tensor, numbers: Sequence[int]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the largest of `values` (batch, candidates) in each group: values, places, a mask."""
-    is_in = ops.expand_dims(groups, 1) == ops.expand_dims(ops.array(list(numbers), "int32"), 1)
-    best, places = stable_top_k(ops.where(is_in, ops.expand_dims(values, 1), NEVER), 1)
-    candidates = ops.arange(values.shape[1], dtype="int32")
-    is_best = ops.any(ops.logical_and(places == candidates, best > NEVER), axis=1)
-    return best[..., 0], places[..., 0], is_best
+def extended(beams: BeamState, found: Extensions) -> Candidates:
+    """Return extensions of the live hypotheses with their ids."""
+    ids = choose(beams.live_ids, found.parents)  # (batch, candidates, length)
+    ids = write_at(ids, beams.index, found.tokens)
+    return Candidates(found.tokens, ids, found.log_probs, found.parents)
 
 
 def in_open_places(beams: BeamState, candidates: Candidates) -> Candidates:
     """Limit the candidates to the number of slots not taken by finished hypotheses."""
-    is_finished = ops.cast(beams.finished_scores > NEVER, "int32")  # (batch, beams)
+    is_finished = ops.cast(beams.finished_scores > LOWEST, "int32")  # (batch, beams)
     num_open = is_finished.shape[1] - ops.sum(is_finished, axis=1, keepdims=True)  # (batch, 1)
-    is_open = ops.arange(candidates.log_probs.shape[1]) < num_open  # (batch, candidates)
+    is_open = ops.arange(ops.shape(candidates.log_probs)[1]) < num_open  # (batch, candidates)
     return candidates._replace(log_probs=ops.where(is_open, candidates.log_probs, NEVER))
 
 

@@ -37,6 +37,7 @@ from keras_transformer.search_options import SearchOptions
 from keras_transformer.types import SpecialTokens, Tensor
 
 NEVER = -float("inf")  # log-probability of tokens that must not be chosen
+LOWEST = -1e30  # log-probabilities are higher, except for NEVER, which LiteRT makes finite
 FEW = 2048  # values per row; for shorter rows, a plain top-k is just as fast
 
 
@@ -113,7 +114,8 @@ class OutputRules(NamedTuple):
         constraints: constraints, strongest first; see `decoding.constraints`.
         end_is_free: whether EOS at the limit leaves the log-probability of a hypothesis unchanged.
         logit_tokens: int32 (logits,), the token of each logit, in ascending order; a logit of -inf
-            marks a token that a sentence cannot use. If None, logit i belongs to token i.
+            marks a token that a sentence cannot use. If None, logit i belongs to token i. Requires
+            `vocabulary_size`.
     """
 
     limits: Tensor
@@ -172,7 +174,7 @@ class OutputRules(NamedTuple):
             tokens = ops.arange(logits.shape[-1], dtype="int32")  # (vocabulary,)
             is_allowed = ops.reshape(self.is_output(tokens), (1, 1, -1))  # (1, 1, vocabulary)
         else:
-            is_allowed = logits > NEVER
+            is_allowed = logits > LOWEST
             constraints = [
                 each.of_logits(tokens)
                 if isinstance(each, LimitedRepeats)
@@ -197,6 +199,17 @@ class OutputRules(NamedTuple):
             return logits[..., eos]
         place = ops.argmax(ops.cast(self.logit_tokens == eos, "int32"))  # the first match
         return ops.take(logits, place, axis=-1)
+
+    def places_of(self, tokens: Tensor) -> Tensor:
+        """Return the logit of each token, in the shape of `tokens`, which must have a logit."""
+        if self.logit_tokens is None:
+            return tokens
+        # LiteRT does not support `searchsorted`.
+        numbers = ops.arange(ops.shape(self.logit_tokens)[0], dtype="int32")
+        is_new = ops.pad(self.logit_tokens[1:] != self.logit_tokens[:-1], [[1, 0]])
+        numbers = ops.where(is_new, numbers, 0)  # the first of equal tokens
+        rows = ops.expand_dims(self.logit_tokens, 1)
+        return ops.take(ops.scatter(rows, numbers, (self.vocabulary_size,)), tokens)
 
 
 class Extensions(NamedTuple):
@@ -289,7 +302,7 @@ def extensions_of_each(
     rules: OutputRules,
     required: Tensor,
     is_forced: Tensor,
-) -> Extensions:
+) -> tuple[Tensor, Tensor]:
     """Find the most probable extensions of each hypothesis, and those by required tokens.
 
     Args:
@@ -300,10 +313,11 @@ def extensions_of_each(
         is_forced: bool (batch, beams), whether constraints do not apply to the required tokens.
 
     Returns:
-        The `Extensions`, each once, in any order.
+        `(log_probs, tokens)`, both (batch, beams, count + n) or more: float32 and int32, each
+        extension once, in any order. A log-probability of -inf marks a missing extension.
     """
     logits, possible, maxima, totals, rules, guards = _prepared(logits, ids, index, rules)
-    beams, num_logits = log_probs.shape[1], logits.shape[2]
+    beams, num_logits = ops.shape(log_probs)[1], logits.shape[2]
     if rules.logit_tokens is None:
         num_never = 2 + num_logits - (rules.vocabulary_size or num_logits)
         num_never += sum(guard.most_forbidden for guard in guards)
@@ -316,17 +330,20 @@ def extensions_of_each(
         count,
     )
     best, tokens = (ops.reshape(each, (-1, beams * count)) for each in (best, tokens))
-    parents = _parents(beams, count, tokens)
     if rules.logit_tokens is None:
         best = ops.where(rules.is_output(tokens), best, NEVER)
+        parents = ops.repeat(ops.arange(beams, dtype="int32"), count)
+        parents = ops.broadcast_to(parents, ops.shape(tokens))
         for guard in guards:
             best = _without_loops(best, tokens, parents, *guard.forbidden(ids, index))
     else:
         tokens = ops.take(rules.logit_tokens, tokens)
+    best, tokens = (ops.reshape(each, (-1, beams, count)) for each in (best, tokens))
 
-    allowed = _logits_of(required, possible, rules.logit_tokens)
+    places = rules.places_of(ops.maximum(required, 0))
+    allowed = _logits_at(places, possible)
     if rules.constraints:
-        forced = _logits_of(required, logits, rules.logit_tokens)
+        forced = _logits_at(places, logits)
         allowed = ops.where(ops.expand_dims(is_forced, 2), forced, allowed)
     scores = ops.expand_dims(log_probs, 2) + (allowed - ops.expand_dims(totals, 2))
     must_end = rules.must_end(index)  # (batch, 1, 1)
@@ -335,30 +352,18 @@ def extensions_of_each(
     ends = ops.where(is_eos, ops.expand_dims(log_probs + ends, 2), NEVER)
     scores = ops.where(must_end, ends, ops.where(required >= 0, scores, NEVER))
 
-    is_required = choose(required, parents) == ops.expand_dims(tokens, 2)
-    is_other = ops.logical_not(ops.logical_or(ops.any(is_required, axis=2), must_end[:, :, 0]))
-    number = required.shape[2]
-    required, scores = (ops.reshape(each, (-1, beams * number)) for each in (required, scores))
-    return Extensions(
-        log_probs=ops.concatenate([ops.where(is_other, best, NEVER), scores], axis=1),
-        tokens=ops.concatenate([tokens, required], axis=1),
-        parents=ops.concatenate([parents, _parents(beams, number, required)], axis=1),
+    is_required = ops.expand_dims(tokens, 3) == ops.expand_dims(required, 2)
+    is_other = ops.logical_not(ops.logical_or(ops.any(is_required, axis=3), must_end))
+    best = ops.where(is_other, best, NEVER)
+    return (
+        ops.concatenate([best, scores], axis=2),
+        ops.concatenate([tokens, required], axis=2),
     )
 
 
-def _parents(beams: int, number: int, values: Tensor) -> Tensor:
-    """Return the hypothesis of each of `values` (batch, beams * number)."""
-    parents = ops.repeat(ops.arange(beams, dtype="int32"), number)
-    return ops.broadcast_to(parents, ops.shape(values))
-
-
-def _logits_of(tokens: Tensor, logits: Tensor, logit_tokens: Tensor | None) -> Tensor:
-    """Return the logits of `tokens` (batch, beams, n), in any order for -1."""
-    shape = ops.shape(tokens)
-    places = ops.maximum(ops.reshape(tokens, (-1,)), 0)
-    if logit_tokens is not None:
-        places = ops.cast(ops.searchsorted(logit_tokens, places), "int32")
-        places = ops.minimum(places, ops.shape(logits)[2] - 1)
+def _logits_at(places: Tensor, logits: Tensor) -> Tensor:
+    """Return the logits of each hypothesis at `places` (batch, beams, n)."""
+    shape = ops.shape(places)
     rows = ops.reshape(logits, (-1, logits.shape[2] or ops.shape(logits)[2]))
     return ops.reshape(choose(rows, ops.reshape(places, (-1, shape[2]))), shape)
 
@@ -373,7 +378,7 @@ def _without_loops(
     forbidden = choose(ops.where(are_forbidden, forbidden, -1), parents)  # (batch, extensions, n)
     is_loop = ops.any(forbidden == ops.expand_dims(tokens, 2), axis=2)
     left = ops.where(is_loop, NEVER, best)
-    return ops.where(ops.any(left > NEVER, axis=1, keepdims=True), left, best)
+    return ops.where(ops.any(left > LOWEST, axis=1, keepdims=True), left, best)
 
 
 def _padded_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -392,7 +397,7 @@ def maxima_of_blocks(values: Tensor) -> Tensor | None:
     All blocks have the same size, close to the square root of `size`. Returns None if `size` has no
     such divisor or there are few values.
     """
-    rows, size = values.shape[1:]
+    rows, size = ops.shape(values)[1], values.shape[2]
     block = None if size is None else _block_size(size)
     if block is None:
         return None
@@ -478,7 +483,7 @@ def log_of_sum(logits: Tensor, maxima: Tensor | None = None) -> Tensor:
     probs = ops.softmax(logits, axis=-1)
     if maxima is None:
         return ops.max(logits, axis=-1) - ops.log(ops.max(probs, axis=-1))
-    rows, number = maxima.shape[1:]
+    rows, number = ops.shape(maxima)[1], maxima.shape[2]
     # Keras's argmax of floats needs an operation that LiteRT lacks.
     places = ops.reshape(ops.cast(ops.top_k(maxima, 1)[1], "int32"), (-1,))
     places = places + ops.arange(ops.shape(places)[0], dtype="int32") * number

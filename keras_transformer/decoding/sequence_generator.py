@@ -30,16 +30,12 @@ from keras_transformer.decoding.compiled_calls import (
 from keras_transformer.decoding.constraints import Constraint
 from keras_transformer.decoding.ensemble import TransformerEnsemble
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules, constraints_of
-from keras_transformer.decoding.required_terms import (
-    RequiredTerms,
-    checked_terms,
-    hypotheses_for,
-)
+from keras_transformer.decoding.required_terms import RequiredTerms, checked_terms
 from keras_transformer.decoding.sentence_loop import SentenceState, length_penalty
 from keras_transformer.errors import refuse
 from keras_transformer.losses import negative_log_likelihood
 from keras_transformer.search_options import TRANSLATION, SearchOptions, explains_search_keywords
-from keras_transformer.types import SpecialTokens, Tensor
+from keras_transformer.types import SIZES, SpecialTokens, Tensor
 
 
 class SequenceGenerator:
@@ -158,7 +154,7 @@ class SequenceGenerator:
                 EOS. Constraints override prefixes and options; earlier constraints override later
                 constraints.
             num_hypotheses: number of hypotheses in a search with terms, at least the beam size.
-                Defaults to what the terms need, or to 10 in a graph, where their number is unknown.
+                Defaults to what the terms need, or to 10 in a graph with fixed shapes.
 
         Returns:
             `(ids, scores)`, best first: int32 (batch, num_results, length) without BOS, with EOS,
@@ -178,6 +174,10 @@ class SequenceGenerator:
             if self.model.is_causal:
                 raise ValueError("`terms` must be None for a language model.")
             terms = checked_terms(terms, self.vocabulary_size or self.model.vocabulary_size)
+            known = known_values(terms)
+            if num_hypotheses is None and known is not None:
+                numbers = self._required_terms(known).num_hypotheses(options.beam_size)
+                num_hypotheses = max(map(int, numbers), default=None)
         return self._run(
             self._search,
             *inputs,
@@ -185,7 +185,7 @@ class SequenceGenerator:
             terms,
             options=options,
             constraints=constraints,
-            num_hypotheses=num_hypotheses or hypotheses_for(terms, options.beam_size),
+            num_hypotheses=num_hypotheses,
         )
 
     def _search(
@@ -201,9 +201,16 @@ class SequenceGenerator:
         with_xla: bool,
     ) -> tuple[Tensor, Tensor]:
         rules = self._rules(source_ids, prefix_ids, candidate_ids, options, constraints, with_xla)
+        required = None
+        if terms is not None:
+            required = self._required_terms(terms)
+            rules["limits"] = _limits_with_terms(required, prefix_ids, rules)
+            if num_hypotheses is None:
+                num_hypotheses = max(options.beam_size, SIZES[-1])
+                if _grows(rules):
+                    num_hypotheses = ops.max(required.num_hypotheses(options.beam_size), initial=1)
         number = options.beam_size if num_hypotheses is None else num_hypotheses
         step, state = self._start(source_ids, candidate_ids, number, options, rules)
-        required = self._required_terms(terms, prefix_ids, rules)
         if options.beam_size == 1 and required is None:
             ids, log_probs = greedy_search(step, state, **rules)  # (batch, length), (batch,)
             lengths = ops.sum(ops.cast(ids != self.special_tokens.pad, "float32"), axis=1)
@@ -222,22 +229,11 @@ class SequenceGenerator:
             num_hypotheses=num_hypotheses,
         )
 
-    def _required_terms(
-        self, terms: Tensor | None, prefix_ids: Tensor | None, rules: dict[str, Any]
-    ) -> RequiredTerms | None:
-        """Return the terms for a search, and raise the limits of `rules` to what they need."""
-        if terms is None:
-            return None
+    def _required_terms(self, terms: Tensor) -> RequiredTerms:
         flags = self.token_flags
         if flags is None:
             flags = np.zeros(self.model.vocabulary_size, "int32")
-        required = RequiredTerms(terms, flags, self.special_tokens.eos)
-        needed = required.total
-        if prefix_ids is not None:
-            is_token = ops.convert_to_tensor(prefix_ids) != self.special_tokens.pad
-            needed = needed + ops.sum(ops.cast(is_token, "int32"), axis=1)
-        rules["limits"] = ops.maximum(rules["limits"], ops.minimum(needed, rules["max_length"]))
-        return required
+        return RequiredTerms(terms, flags, self.special_tokens.eos)
 
     @explains_search_keywords
     def search_alphas(
@@ -438,8 +434,8 @@ class SequenceGenerator:
         independent: bool = False,
     ) -> tuple[Callable, Any]:
         """Prepare a search: return the step function and its initial state."""
-        # XLA needs fixed shapes and automatically moves constant work out of loops.
-        grows = keras.backend.backend() == "tensorflow" and not rules["with_xla"]
+        # XLA automatically moves constant work out of loops.
+        grows = _grows(rules)
         memory_state, cache = self.model.start(
             ops.convert_to_tensor(source_ids),
             beam_size=num_hypotheses,
@@ -499,18 +495,19 @@ class SequenceGenerator:
         if self.model.max_length is not None:
             # BOS occupies the first learned position, and EOS is predicted at the last position.
             limits = ops.minimum(limits, self.model.max_length - 1)
-        logit_tokens = None
+        vocabulary_size, logit_tokens = self.vocabulary_size, None
         if candidate_ids is not None:
+            vocabulary_size = vocabulary_size or self.model.vocabulary_size
             tokens = ops.max(candidate_ids, axis=0)
             # A column without a token counts as a column of the last token, which keeps the
             # ascending order.
-            logit_tokens = ops.where(tokens < 0, self.model.vocabulary_size - 1, tokens)
+            logit_tokens = ops.where(tokens < 0, vocabulary_size - 1, tokens)
         return {
             "batch_size": batch_size,
             "limits": limits,
             "special_tokens": self.special_tokens,
             "max_length": max_length,
-            "vocabulary_size": self.vocabulary_size,
+            "vocabulary_size": vocabulary_size,
             "constraints": (*(make(limits) for make in constraints), *own),
             "with_xla": with_xla,
             "logit_tokens": logit_tokens,
@@ -591,6 +588,22 @@ def stepwise(model: Any) -> Any:
     Model packages register conversions: `stepwise.register(keras.Model, Transformer.of)`.
     """
     refuse("model", "be a `Transformer`, another model of its layers, or a list of them", model)
+
+
+def _limits_with_terms(
+    terms: RequiredTerms, prefix_ids: Tensor | None, rules: dict[str, Any]
+) -> Tensor:
+    """Return the limits of a search, raised to what the prefix and the terms need."""
+    needed = terms.total
+    if prefix_ids is not None:
+        is_token = ops.convert_to_tensor(prefix_ids) != rules["special_tokens"].pad
+        needed = needed + ops.sum(ops.cast(is_token, "int32"), axis=1)
+    return ops.maximum(rules["limits"], ops.minimum(needed, rules["max_length"]))
+
+
+def _grows(rules: dict[str, Any]) -> bool:
+    """Return whether axes of a search may have an unknown size, and may grow. XLA fixes shapes."""
+    return keras.backend.backend() == "tensorflow" and not rules["with_xla"]
 
 
 def _row_of_zeros(array: np.ndarray) -> np.ndarray:

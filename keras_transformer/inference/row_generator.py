@@ -21,12 +21,6 @@ from keras_transformer.decoding.compiled_calls import (
     WithoutNone,
     compiles_with_xla,
 )
-from keras_transformer.decoding.required_terms import (
-    FIRST_TOKEN,
-    array_of_terms,
-    hypotheses_of,
-    tokens_needed,
-)
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError, refuse
 from keras_transformer.formats.sentence_translator import Rows
@@ -36,8 +30,9 @@ from keras_transformer.models.model_options import machine_memory
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer, Shortlist
 from keras_transformer.text.sentence_encoding import batches_by_length
+from keras_transformer.text.term_forms import array_of_terms, hypotheses_of, tokens_needed
 from keras_transformer.text.words import token_flags
-from keras_transformer.types import Tensor, TermForm
+from keras_transformer.types import FIRST_TOKEN, Tensor, TermForm
 
 
 class GraphCalls:
@@ -70,7 +65,7 @@ class GraphCalls:
 
         Args:
             function: function of tensors, using `keras.ops`, that returns nested tensors.
-            *arrays: arrays with variable first and last axes, such as (batch, length), or None.
+            *arrays: arrays, whose axes may vary between calls, or None.
             **options: keyword options; must have the same names in every call to `function`.
         """
         function, given = WithoutNone.of(function, arrays)
@@ -88,7 +83,7 @@ class GraphCalls:
 
         shapes = [array.shape for array in arrays]
         if not self.with_xla:
-            shapes = [(None, *shape[1:-1], None)[: len(shape)] for shape in shapes]
+            shapes = [(None,) * len(shape) for shape in shapes]
         key = (function, *shapes, *options.values())
         with self._lock:
             if key not in self._graphs:
@@ -274,7 +269,8 @@ class RowGenerator:
             number, array = numbers[indices[0]], None
             if number is not None:
                 own = [terms[i] for i in indices]
-                array = array_of_terms([*own, *[()] * (len(source_ids) - len(own))])
+                own = [*own, *[()] * (len(source_ids) - len(own))]
+                array = array_of_terms(own, few_shapes=self._with_xla)
             candidate_ids = self._candidates(source_ids, prefix_ids, array)
             return self._call(
                 self._generator.search,
@@ -283,13 +279,16 @@ class RowGenerator:
                 candidate_ids,
                 array,
                 options=options,
-                num_hypotheses=number,
+                # Without XLA, one graph serves all numbers.
+                num_hypotheses=number if self._with_xla else None,
             )
 
         for number in sorted(set(numbers), key=lambda number: number or 0):
             chosen = [row if own == number else [] for row, own in zip(rows, numbers, strict=True)]
             hypotheses = number or options.beam_size
-            yield from self._generate(search, chosen, prefix_rows, hypotheses, progress)
+            # As many hypotheses in a batch as without terms.
+            most = max(1, self._batch_size * options.beam_size // hypotheses)
+            yield from self._generate(search, chosen, prefix_rows, hypotheses, progress, most)
 
     @functools.cached_property
     def _token_flags(self) -> np.ndarray:
@@ -421,8 +420,12 @@ class RowGenerator:
         prefix_rows: Rows,
         num_hypotheses: int,
         progress: bool,
+        most_rows: int | None = None,
     ) -> Iterator[tuple[int, np.ndarray, list[float]]]:
-        """Run `generate(indices, source_ids, prefix_ids)` on batches; yield the result per row."""
+        """Run `generate(indices, source_ids, prefix_ids)` on batches; yield the result per row.
+
+        A batch has at most `most_rows` rows, by default the batch size.
+        """
 
         def generated(indices: list[int]) -> tuple[np.ndarray, np.ndarray]:
             prefix_ids = None
@@ -430,7 +433,7 @@ class RowGenerator:
                 prefix_ids = self._pad([prefix_rows[i] for i in indices])
             return generate(indices, self._source_ids(rows, indices), prefix_ids)
 
-        batches = self._batches_to_generate(rows, num_hypotheses, progress)
+        batches = self._batches_to_generate(rows, num_hypotheses, progress, most_rows)
         for indices, found in call_in_order(generated, batches, calls_at_once(self._with_xla)):
             for i, ids, scores in zip(indices, *found, strict=False):
                 is_output = np.isfinite(scores)
@@ -448,10 +451,12 @@ class RowGenerator:
             yield indices, self._source_ids(source_rows, indices), target_ids
 
     def _batches_to_generate(
-        self, rows: Rows, num_hypotheses: int, progress: bool
+        self, rows: Rows, num_hypotheses: int, progress: bool, most_rows: int | None = None
     ) -> Iterator[list[int]]:
         not_empty = [i for i, row in enumerate(rows) if row]
         most = self._most_rows(max(map(len, rows), default=0), num_hypotheses)
+        if most_rows is not None:
+            most = min(most, most_rows)
         return self._batches_by_length(not_empty, [1 + len(row) for row in rows], progress, most)
 
     def _most_rows(self, length: int, num_hypotheses: int) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.decoding import RequiredTerms, beam_search
-from keras_transformer.decoding.required_terms import array_of_terms
+from keras_transformer.text.term_forms import array_of_terms
 from keras_transformer.types import SpecialTokens, TermForm
 from tests.decoding.fake_models import EOS, A, B, C, D, HistoryModel, run
 from tests.decoding.numpy_beam_search import without_padding

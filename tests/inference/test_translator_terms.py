@@ -5,12 +5,14 @@ import re
 
 import numpy as np
 import pytest
+from keras import ops
 
 from keras_transformer import Translator
-from keras_transformer.decoding.required_terms import array_of_terms
+from keras_transformer.decoding import RequiredTerms
 from keras_transformer.errors import UserInputError
 from keras_transformer.text import Glossary, SentencePieceTokenizer, Shortlist
-from keras_transformer.types import TERM_TAGS, TermForm
+from keras_transformer.text.term_forms import array_of_terms
+from keras_transformer.types import COUNT, TERM_TAGS, TermForm
 from tests.decoding.python_terms import contains
 from tests.random_translation import build, sentences
 
@@ -82,6 +84,24 @@ def test_sentences_without_terms_are_as_without_a_glossary(translator):
     assert own.translate(["", LINES[0]], glossary=one) == ["", found[0]]
 
 
+def test_a_batch_has_no_more_hypotheses_than_without_terms(translator, monkeypatch):
+    own = translator(batch_size=4)
+    batches = []
+
+    def call(function, source_ids, *inputs, **options):
+        terms = RequiredTerms(inputs[-1], np.zeros(64, "int32"), 2)
+        has_terms = np.any(inputs[-1][:, :, COUNT] > 0, axis=1)
+        numbers = ops.convert_to_numpy(terms.num_hypotheses(own.beam_size))
+        batches.append((has_terms.sum(), numbers.max()))
+        return np.zeros((len(source_ids), 1, 2), "int32"), np.zeros((len(source_ids), 1))
+
+    monkeypatch.setattr(own._generator, "_call", call)
+    own.translate(LINES, glossary=TARGETS)
+    assert sum(rows for rows, _ in batches) == len(LINES)
+    assert all(rows == 1 or rows * number <= 4 * own.beam_size for rows, number in batches)
+    assert any(rows > 1 for rows, _ in batches)
+
+
 @pytest.mark.slow
 def test_a_shortlist_has_the_tokens_of_terms(translator, tokenizer):
     nothing = Shortlist([0], [], [4, 5, 6, 7], tokenizer)
@@ -151,6 +171,11 @@ def test_variables_are_there_once_and_unchanged(translator, options):
         for text, _ in n_best:
             assert sorted(re.findall(pattern, text)) == sorted(re.findall(pattern, line)), text
     assert own.translate(lines[3:], keep=pattern) == own.translate(lines[3:])
+
+
+def test_one_sentence_may_have_variables(translator):
+    own = translator(beam_size=1)
+    assert own.translate("%s", keep="auto") == own.translate(["%s"], keep="auto")[0]
 
 
 @pytest.mark.slow
