@@ -3,17 +3,31 @@
 import abc
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Generic, Literal, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
-from keras_transformer.argument_checks import check_one_of, check_positive_int, of_one_or_many
+from keras_transformer.argument_checks import (
+    check_one_of,
+    check_positive_int,
+    checked_strings,
+    of_one_or_many,
+)
 from keras_transformer.errors import SCORES_NOT_FINITE, CannotOpenExport, UserInputError
 from keras_transformer.formats.format import NO_SCORE
+from keras_transformer.formats.sentence_translator import Rows, SentenceTranslator
 from keras_transformer.installation import CORES, num_cores
+from keras_transformer.search_options import SearchOptions
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text.glossary import Terms
 from keras_transformer.text.sentence_encoding import batches_by_length
+from keras_transformer.text.term_forms import array_of_terms, hypotheses_of
+from keras_transformer.text.variables import NONE
+from keras_transformer.types import TermForm
 
+# The signatures that a translator calls.
+TRANSLATE_IDS, TRANSLATE_IDS_WITH_TERMS = "translate_ids", "translate_ids_with_terms"
 _MOST_THREADS = 4  # default limit; more threads are seldom faster and slow down other processes
 
 Encoded = TypeVar("Encoded")  # a sentence as model input
@@ -33,19 +47,32 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
         self.long_sentences: Literal["refuse", "cut"] = long_sentences
 
     @of_one_or_many
-    def translate(self, sentences: Iterable[str], progress: bool = False) -> list[str]:
+    def translate(
+        self,
+        sentences: Iterable[str],
+        progress: bool = False,
+        *,
+        glossary: Terms | None = None,
+        keep: str | None = None,
+    ) -> list[str]:
         """Return the best translation of each sentence.
 
         Args:
             sentences: sentences to translate, or a single sentence.
             progress: whether to show a progress bar on stderr.
+            glossary, keep: as in `Translator.translate`. They need an export with `terms=True`.
 
         Returns:
             The translations in the order of `sentences`; for a single sentence, a string.
 
         Raises:
             ValueError, UserInputError: see `translate_with_scores`.
+            UserInputError: the export has no terms, or the terms of a sentence cannot be met.
         """
+        if glossary is not None or keep not in (None, NONE):
+            sentences = checked_strings("sentences", sentences)
+            how: dict[str, Any] = {"progress": progress, "glossary": glossary, "keep": keep}
+            return self._with_terms.translate(sentences, **how)
         return [text for text, _ in self.translate_with_scores(sentences, progress)]
 
     __call__ = translate
@@ -84,6 +111,11 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
         """Raise `SentenceTooLong` if a source is too long, even with `long_sentences="cut"`."""
         self._encode("sources", sources, "refuse")
 
+    @property
+    @abc.abstractmethod
+    def _with_terms(self) -> "TranslatorWithTerms":
+        """The translator for sentences with terms. Raises `no_terms` if the export has none."""
+
     @abc.abstractmethod
     def _encode(
         self, name: str, sentences: Iterable[str], long_sentences: Literal["refuse", "cut"]
@@ -96,6 +128,89 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
     @abc.abstractmethod
     def _run(self, encoded: Sequence[Encoded]) -> tuple[Sequence[str], np.ndarray]:
         """Return the translations of a batch and their scores."""
+
+
+# Maps ids and terms to the ids and scores of the best translations. The terms are the array of
+# `array_of_terms`, or None for rows without terms.
+RunIds = Callable[[Rows, np.ndarray | None], tuple[Rows, Iterable[float]]]
+
+
+class TranslatorWithTerms(SentenceTranslator):
+    """Translates sentences with terms and variables with an export that maps ids to ids.
+
+    Args:
+        run: function that runs the export on a batch.
+        source_tokenizer, tokenizer: the tokenizers of the export.
+        max_source_length: maximum number of source tokens, counting EOS.
+        batch_size, long_sentences, target_language: as in `Translator`.
+    """
+
+    max_length = None
+    _has_terms = True
+
+    def __init__(
+        self,
+        run: RunIds,
+        source_tokenizer: SentencePieceTokenizer,
+        tokenizer: SentencePieceTokenizer,
+        *,
+        max_source_length: int,
+        batch_size: int,
+        long_sentences: Literal["refuse", "cut"],
+        target_language: str | None = None,
+    ) -> None:
+        super().__init__(
+            source_tokenizer,
+            tokenizer,
+            SearchOptions(max_source_length=max_source_length),
+            batch_size=batch_size,
+            long_sentences=long_sentences,
+            source_language="en",
+            target_language=target_language,
+        )
+        generator: Any = _IdsGenerator(run, batch_size)
+        self._generator = generator
+
+
+class _IdsGenerator:
+    """The `search` of a `TranslatorWithTerms`."""
+
+    def __init__(self, run: RunIds, batch_size: int) -> None:
+        self._run, self._batch_size = run, batch_size
+
+    def search(
+        self,
+        rows: Rows,
+        prefix_rows: Rows,
+        num_results: int,
+        progress: bool = False,
+        terms: Sequence[Sequence[TermForm]] | None = None,
+    ) -> Iterator[tuple[int, Rows, list[float]]]:
+        """Yield `(index, ids, scores)` with the best output for each nonempty row."""
+        terms = [()] * len(rows) if terms is None else terms
+        # Rows with more terms take longer.
+        numbers = [hypotheses_of(forms, beam_size=1) or 0 for forms in terms]
+        for number in sorted(set(numbers)):
+            own = [i for i, row in enumerate(rows) if row and numbers[i] == number]
+            for indices in batches_by_length(own, [*map(len, rows)], self._batch_size, progress):
+                array = array_of_terms([terms[i] for i in indices]) if number else None
+                found = self._run([rows[i] for i in indices], array)
+                for i, ids, score in zip(indices, *found, strict=True):
+                    if not np.isfinite(score) or (score <= NO_SCORE and not number):
+                        raise UserInputError(f"The {SCORES_NOT_FINITE}")
+                    if score <= NO_SCORE:
+                        raise UserInputError(
+                            f"The terms of sentence {i + 1:,} must fit into its translation: "
+                            "export the model with a larger `extra_length`."
+                        )
+                    yield i, [ids], [float(score)]
+
+
+def no_terms(what: object) -> UserInputError:
+    """Return the error for an export without the search for translations with terms."""
+    return UserInputError(
+        f"{what} has no search for `glossary` and `keep`: export the model again with `--terms`."
+    )
 
 
 @contextlib.contextmanager

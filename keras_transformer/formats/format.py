@@ -35,6 +35,14 @@ class Flag:
     metavar: str | None = None
 
 
+WITH_TERMS = Flag(
+    "--terms",
+    "terms",
+    "include the search for translations with terms (`translate --glossary` and `--keep`); the "
+    "model then takes longer to load",
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Import:
     """Description of how `import` converts models of a format to runs.
@@ -66,7 +74,7 @@ class Format:
         directory: help text for the output directory.
         has_search: whether an export includes the decoding search.
         has_n_best: whether the search can return multiple translations.
-        flag: extra flag for this format.
+        flags: extra flags for this format.
         runtime: location of a function that raises a `UserInputError` if the runtime is missing.
         reader: location of `open_export(path, reading)`, which returns a translator.
         version: subfolder that contains the export, relative to the writer's output directory.
@@ -84,7 +92,7 @@ class Format:
     directory: str = "output directory, which must be empty or must not exist"
     has_search: bool = False
     has_n_best: bool = False
-    flag: Flag | None = None
+    flags: tuple[Flag, ...] = ()
     runtime: str = ""
     reader: str = ""
     version: str = ""

@@ -7,11 +7,13 @@ Axes in the shape comments:
     batch    sentences
     length   tokens of the longest input
     source   min(length + 1, `max_source_length`), EOS counted
+    forms    forms of the terms of a sentence
     n        translations of a sentence, best first
     output   tokens of an output and its EOS
 """
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +21,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transformer.argument_checks import check_bool
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.format import NO_SCORE
@@ -26,7 +29,8 @@ from keras_transformer.formats.model_card import TranslationModel
 from keras_transformer.models import Transformer
 from keras_transformer.search_options import EXPORT, SearchOptions, search_over
 from keras_transformer.text import Shortlist
-from keras_transformer.types import SpecialTokens, Tensor
+from keras_transformer.text.words import token_flags
+from keras_transformer.types import COUNT, FIRST_TOKEN, IS_RESERVED, TERM, SpecialTokens, Tensor
 
 _MORE_COLUMNS = 8  # the search needs a few columns, even without tokens
 
@@ -56,11 +60,12 @@ class GraphShortlist:
         self._is_always = ops.convert_to_tensor(is_always & ~is_never)
         self._is_possible = ops.convert_to_tensor(~is_never)
 
-    def candidates(self, source_ids: Tensor) -> Tensor:
+    def candidates(self, source_ids: Tensor, required: Tensor | None = None) -> Tensor:
         """Return each sentence's candidates for `SequenceGenerator.search`.
 
         Args:
             source_ids: int32 (batch, length), tokens followed by padding.
+            required: int32 (batch, n), target tokens that become candidates, and padding.
 
         Returns:
             int32 (batch, candidates), as returned by `Shortlist.candidates`.
@@ -75,6 +80,8 @@ class GraphShortlist:
         if self._copies:
             found = ops.concatenate([found, ops.expand_dims(source_ids, 2)], axis=2)
         found = ops.reshape(found, (batch_size, length * (self._most + self._copies)))
+        if required is not None:
+            found = ops.concatenate([found, required], axis=1)
         rows = ops.expand_dims(ops.arange(batch_size, dtype="int32"), 1)
         places = ops.stack([ops.broadcast_to(rows, ops.shape(found)), found], axis=2)
         places = ops.reshape(places, (-1, 2))
@@ -96,8 +103,8 @@ class GuardedGenerator:
     Ids outside the vocabulary are read as the unknown token. Sources that are too long are
     truncated but still end with EOS. A source without tokens has an empty translation with score 0.
     Each row's result is independent of the other rows. The given models form an ensemble.
-    `jit_compile` controls whether XLA compiles the search graph on TensorFlow. If the translator
-    has a shortlist, the search uses only its candidates.
+    `jit_compile` controls whether XLA compiles the search graph on TensorFlow, except for searches
+    with terms. If the translator has a shortlist, the search uses only its candidates.
     """
 
     def __init__(
@@ -119,6 +126,7 @@ class GuardedGenerator:
             models, self.tokens, self._vocabulary_size, jit_compile=jit_compile
         )
         self.model = self._generator.model
+        self._models, self._tokenizer = models, tokenizer
 
     def source(self, input_ids: Tensor, input_lengths: Tensor, even_empty: bool = False) -> Tensor:
         """Return the encoder input.
@@ -142,13 +150,20 @@ class GuardedGenerator:
         )
 
     def search(
-        self, input_ids: Tensor, input_lengths: Tensor, num_results: int = 1
+        self,
+        input_ids: Tensor,
+        input_lengths: Tensor,
+        num_results: int = 1,
+        terms: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the best translations of each source.
 
         Args:
             input_ids, input_lengths: as in `source`.
             num_results: number of translations per source, at most the beam size.
+            terms: int32 (batch, forms, 3 + form_length), the terms of each source; see
+                `decoding.RequiredTerms`. The translation of a source is empty with `NO_SCORE` if
+                its terms do not fit into the output limit or are not tokens of the vocabulary.
 
         Returns:
             output_ids: int32 (batch, num_results, output), tokens without EOS, followed by padding.
@@ -156,26 +171,99 @@ class GuardedGenerator:
             scores: float32 (batch, num_results), log-probabilities divided by the length penalty;
                 unused results have 0 tokens and score `NO_SCORE`.
         """
-        return self.search_sources(self.source(input_ids, input_lengths), num_results)
+        return self.search_sources(self.source(input_ids, input_lengths), num_results, terms)
 
     def search_sources(
-        self, source_ids: Tensor, num_results: int = 1
+        self, source_ids: Tensor, num_results: int = 1, terms: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Like `search`, but accepts the output of `source`, with optional additional padding."""
         options = dataclasses.replace(self.options, num_results=num_results)
+        generator, required, is_possible = self._generator, None, None
+        if terms is not None:
+            generator = self._with_terms
+            terms, is_possible = self._possible_terms(terms, source_ids)
+            required = self._tokens_of(terms)
         candidate_ids = None
         if self._shortlist is not None:
-            candidate_ids = self._shortlist.candidates(source_ids)
-        ids, scores = self._generator.search(source_ids, None, candidate_ids, options=options)
+            candidate_ids = self._shortlist.candidates(source_ids, required)
+        ids, scores = generator.search(source_ids, None, candidate_ids, terms, options=options)
         is_empty = ops.all(source_ids == self.source_tokens.pad, axis=1)  # (batch,)
         is_empty = ops.expand_dims(is_empty, 1)  # (batch, 1)
         scores = ops.maximum(scores, NO_SCORE)  # (batch, n)
+        if is_possible is not None:
+            scores = ops.where(is_possible, scores, NO_SCORE)
+            ids = ops.where(ops.expand_dims(is_possible, 2), ids, self.tokens.pad)
         first = ops.expand_dims(ops.arange(num_results) == 0, 0)  # (1, n)
         scores = ops.where(is_empty, ops.where(first, 0.0, NO_SCORE), scores)
         is_token = ops.logical_and(ids != self.tokens.eos, ids != self.tokens.pad)
         is_token = ops.logical_and(is_token, ops.expand_dims(ops.logical_not(is_empty), 2))
         ids = ops.where(is_token, ids, self.tokens.pad)  # (batch, n, output)
         return ids, ops.sum(ops.cast(is_token, "int32"), axis=2), scores
+
+    @functools.cached_property
+    def _token_flags(self) -> np.ndarray:
+        return token_flags(self._tokenizer, self.model.vocabulary_size)
+
+    @functools.cached_property
+    def _with_terms(self) -> SequenceGenerator:
+        how: dict[str, Any] = {"jit_compile": False, "token_flags": self._token_flags}
+        return SequenceGenerator(self._models, self.tokens, self._vocabulary_size, **how)
+
+    def _possible_terms(self, terms: Tensor, source_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the terms without those of sentences whose terms cannot be met.
+
+        Returns:
+            `(terms, is_possible)`: the terms, in the same shape; bool (batch, 1), whether the terms
+            of each sentence are tokens of the vocabulary and fit into the output limit.
+        """
+        _, num_forms, width = ops.shape(terms)
+        terms = ops.pad(ops.cast(terms, "int32"), [[0, 0], [0, 1], [0, 1]], constant_values=-1)
+        # A search needs at least one form of one token.
+        num_forms, width = ops.maximum(num_forms, 1), ops.maximum(width, FIRST_TOKEN + 1)
+        terms = terms[:, :num_forms, :width]
+        is_form = terms[:, :, COUNT] > 0  # (batch, forms)
+        numbers = ops.arange(num_forms, dtype="int32")
+        term = ops.clip(terms[:, :, TERM], 0, num_forms - 1)
+        # The tokens of a form end at the first that is negative.
+        tokens = terms[:, :, FIRST_TOKEN:]
+        is_token = ops.cumsum(ops.cast(tokens < 0, "int32"), axis=2) == 0
+        is_known = _is_piece(tokens, self.tokens, self._vocabulary_size)
+        is_right = ops.all(ops.logical_or(is_known, ops.logical_not(is_token)), axis=2)
+        lengths = ops.sum(ops.cast(is_token, "int32"), axis=2)  # (batch, forms)
+        is_right = ops.logical_and(is_right, lengths > 0)
+        is_right = ops.all(ops.logical_or(is_right, ops.logical_not(is_form)), axis=1)  # (batch,)
+
+        # As in `tokens_needed`. Floats do not overflow.
+        is_of = ops.logical_and(ops.expand_dims(term, 1) == numbers[:, None], is_form[:, None])
+        counts = ops.max(ops.where(is_of, ops.expand_dims(terms[:, :, COUNT], 1), 0), axis=2)
+        shortest = ops.min(ops.where(is_of, lengths[:, None], width), axis=2)  # (batch, terms)
+        needed = ops.cast(counts, "float32") * ops.cast(shortest + 1, "float32")
+        needed = ops.sum(needed, axis=1)  # (batch,)
+        num_tokens = ops.sum(ops.cast(source_ids != self.source_tokens.pad, "int32"), axis=1) - 1
+        limits = num_tokens + self.options.extra_length
+        if self.model.max_length is not None:
+            limits = ops.minimum(limits, self.model.max_length - 1)
+        is_possible = ops.logical_and(is_right, needed <= ops.cast(limits, "float32"))
+        is_used = ops.logical_and(is_form, is_possible[:, None])  # (batch, forms)
+        columns = ops.stack([term, terms[:, :, COUNT], terms[:, :, IS_RESERVED]], axis=2)
+        terms = ops.concatenate(
+            [
+                ops.where(ops.expand_dims(is_used, 2), columns, 0),
+                ops.where(ops.logical_and(is_token, ops.expand_dims(is_used, 2)), tokens, -1),
+            ],
+            axis=2,
+        )
+        is_without = ops.all(ops.logical_not(is_form), axis=1)
+        return terms, ops.logical_or(is_possible, is_without)[:, None]
+
+    def _tokens_of(self, terms: Tensor) -> Tensor:
+        """Return the tokens of terms and the gap, int32 (batch, n), with padding."""
+        tokens = terms[:, :, FIRST_TOKEN:]
+        batch_size, num_forms, length = ops.shape(tokens)
+        tokens = ops.reshape(tokens, (batch_size, num_forms * length))
+        tokens = ops.where(tokens < 0, self.tokens.pad, tokens)
+        gap = int(np.argmax(self._token_flags))
+        return ops.pad(tokens, [[0, 0], [0, 1]], constant_values=gap)
 
     def score(
         self, input_ids: Tensor, input_lengths: Tensor, target_ids: Tensor, target_lengths: Tensor
@@ -217,15 +305,21 @@ class GuardedGenerator:
         lengths = ops.minimum(_num_tokens(ids, lengths, special_tokens.eos), most - 1)
         ids = ops.pad(ids, [[0, 0], [0, 1]])  # room for EOS
         positions = _positions(ids)
-        is_piece = ops.logical_and(ids >= 0, ids < vocabulary_size)
-        for special in (special_tokens.pad, special_tokens.bos, special_tokens.eos):
-            is_piece = ops.logical_and(is_piece, ids != special)
+        is_piece = _is_piece(ids, special_tokens, vocabulary_size)
         ids = ops.where(is_piece, ids, special_tokens.unk)
         is_last = positions == lengths
         if not even_empty:
             is_last = ops.logical_and(is_last, lengths > 0)
         rest = ops.where(is_last, special_tokens.eos, special_tokens.pad)
         return ops.where(positions < lengths, ids, rest)[:, :most]
+
+
+def _is_piece(ids: Tensor, special_tokens: SpecialTokens, vocabulary_size: int) -> Tensor:
+    """Return whether ids are tokens of text that the vocabulary covers."""
+    is_piece = ops.logical_and(ids >= 0, ids < vocabulary_size)
+    for special in dataclasses.astuple(special_tokens):
+        is_piece = ops.logical_and(is_piece, ids != special)
+    return is_piece
 
 
 def _num_tokens(ids: Tensor, lengths: Tensor, eos: int) -> Tensor:
@@ -249,6 +343,13 @@ def check_tensorflow_backend(what: str) -> None:
             f"{what} is written by the TensorFlow backend: set KERAS_BACKEND=tensorflow. "
             f"Received: {backend}"
         )
+
+
+def check_terms(translator: TranslationModel, terms: bool) -> None:
+    """Require the argument `terms` of a writer to be possible for the model."""
+    check_bool("terms", terms)
+    if terms and translator.tokenizer.right_to_left:
+        raise UserInputError("`terms` must be False for a model that writes from right to left.")
 
 
 def exported_search(translator: TranslationModel, **options: Any) -> SearchOptions:

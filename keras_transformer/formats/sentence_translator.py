@@ -114,7 +114,7 @@ class SentenceTranslator(HasSearchOptions):
             glossary: terms that the translations must contain: a `text.Glossary`, or a dict from
                 each source term to its target or its targets, such as inflected forms. For each
                 occurrence of a source term in a sentence, the translation contains one target, as
-                whole words. Only `Translator` supports a glossary.
+                whole words. CTranslate2 does not support a glossary.
             glossary_tags: instead of constraining the translations, put the first target of each
                 term into the source, as a model that was trained with `train --glossary-tags` reads
                 it; see `text.Glossary.inline`. The model decides on the form of the term. Also
@@ -123,7 +123,8 @@ class SentenceTranslator(HasSearchOptions):
                 "auto" for variables such as `{name}` and `%s`, URLs and e-mail addresses; "none";
                 or a regular expression; see `text.find_variables`. With "auto", the text in plural
                 and select arguments of ICU messages is translated; see `text.IcuMessage`. The
-                default is "auto" with `markup`, otherwise "none". Only `Translator` supports it.
+                default is "auto" with `markup`, otherwise "none". CTranslate2 does not
+                support it.
             markup: "html", "xml" or "markdown": each of `sentences` is a document or a part of it,
                 which is returned with its text translated; see `text.parse_markup`. Only
                 `Translator` supports it, without prefixes.
@@ -473,7 +474,7 @@ class SentenceTranslator(HasSearchOptions):
 
     def _check_has_terms(self, name: str) -> None:
         if not self._has_terms:
-            raise UserInputError(f"`{name}` needs a `Translator`: exports do not support it.")
+            raise UserInputError(f"`{name}` is not supported by `{type(self).__name__}`.")
         if self.tokenizer.right_to_left:
             raise UserInputError(f"`{name}` needs a model that writes from left to right.")
 

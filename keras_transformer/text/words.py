@@ -6,6 +6,7 @@ import itertools
 import re
 import sys
 import unicodedata
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -74,15 +75,17 @@ def forms_of(tokenizer: SentencePieceTokenizer, text: str) -> list[list[int]]:
     (row,) = tokenizer.encode([text])
     if not row or tokenizer.special_tokens.unk in row:
         return []
-    forms = [row]
-    first, *rest = tokenizer.pieces(row)
-    if first == SPACE and rest:
-        forms.append(row[1:])
-    elif first.startswith(SPACE):
-        token = tokenizer.piece_ids.get(first.removeprefix(SPACE))
-        if token is not None:
-            forms.append([token, *row[1:]])
-    return forms
+    other = form_without_space(tokenizer, row)
+    return [row] if other is None else [row, other]
+
+
+def form_without_space(tokenizer: SentencePieceTokenizer, row: Sequence[int]) -> list[int] | None:
+    """Return the tokens of a text that follows no space, or None; the first token has the space."""
+    (first,) = tokenizer.pieces(row[:1])
+    if first == SPACE and len(row) > 1:
+        return [*row[1:]]
+    token = tokenizer.piece_ids.get(first.removeprefix(SPACE)) if first[:1] == SPACE else None
+    return None if token is None else [token, *row[1:]]
 
 
 class TokenWords:

@@ -106,6 +106,27 @@ def test_an_export_for_litert_is_of_one_search(trained_run, run, translated, mon
     code, _, lines = translated(run, "litert", *flags, "--beam-size=1")
     # The fake export is the same.
     assert lines[0] == told + "was made with different search options."
+    code, _, lines = translated(run, "litert", *flags, "--keep=auto")
+    assert lines[0] == told + "was made without terms."
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_an_export_has_terms_if_the_command_needs_them(run, translated, tmp_path, capfd):
+    path, text = run / "engines" / "litert-float32", "one two %s\n\nfive\n"
+    (tmp_path / "terms.tsv").write_text("one\tzwei|drei drei\n")
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in LIMITS.items()]
+    needed = [f"--glossary={tmp_path / 'terms.tsv'}", "--keep=auto"]
+    translator = Translator.load(run, **LIMITS)
+    expected = translator.translate(
+        text.splitlines(), glossary={"one": ["zwei", "drei drei"]}, keep="auto"
+    )
+    code, lines, told = translated(run, "litert", *flags, *needed, text=text)
+    assert (code, lines, told[:1]) == (0, expected, [made(path, "is missing", "litert")])
+    before = times(path)
+    expected = translator.translate(text.splitlines())
+    assert translated(run, "litert", *flags, text=text)[:2] == (0, expected)
+    assert times(path) == before
 
 
 @pytest.mark.slow
@@ -260,6 +281,8 @@ def test_nothing_is_written_through_links(run, translated, tmp_path):
 @pytest.mark.parametrize(
     ("engine", "flags"),
     [
+        ("ctranslate2", ["--glossary=terms.tsv"]),
+        ("ctranslate2", ["--keep=auto"]),
         ("ctranslate2", ["--sample"]),
         ("ctranslate2", ["--length-penalty=power"]),
         ("ctranslate2", ["--ending=transformers"]),

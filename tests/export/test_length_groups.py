@@ -59,12 +59,17 @@ def test_few_shapes_are_compiled(shape, expected):
 def test_every_row_is_searched_among_its_like(lengths, groups):
     import tensorflow as tf
 
-    from keras_transformer.formats.saved_model.tensorflow_signatures import search_by_length
+    from keras_transformer.formats.saved_model.tensorflow_signatures import (
+        NUM_GROUPS,
+        group_by_length,
+        search_groups,
+    )
 
     ids = np.random.default_rng(0).integers(10, 99, (len(lengths), 210), dtype="int32")
     calls = []
-    found, counts, scores = search_by_length(
-        fake_search(calls), tf.constant(ids), tf.constant(lengths, tf.int32), padding_id=5
+    inputs = tf.constant(ids), tf.constant(lengths, tf.int32)
+    found, counts, scores = search_groups(
+        [fake_search(calls)] * NUM_GROUPS, group_by_length(inputs[1]), inputs, padding_id=5
     )
     lengths = np.clip(lengths, 0, 210).astype(int)
     assert [given for _, given in calls] == groups

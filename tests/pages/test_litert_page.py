@@ -35,10 +35,13 @@ def check_code(run, capsys):
     small_house, tree = Translator.load(run).translate(LINES[:2])
     assert output[:2] == ["saved_models/en_de_litert", repr([small_house, ""])]
     assert output[2].split(" ", 1)[1] == tree
-    assert output[3] == small_house
+    translator = Translator.load(run)
+    assert output[3] == translator.translate(LINES[0], glossary={"house": ["Haus", "Häuser"]})
+    assert output[4] == translator.translate("Hello {name}!", keep="auto")
+    assert output[5] == small_house
     greedy = Translator.load(run, beam_size=1)
-    assert output[4] == greedy.translate(LINES[:1])[0]
-    assert len(output) == 5
+    assert output[6] == greedy.translate(LINES[:1])[0]
+    assert len(output) == 7
 
 
 @pytest.mark.tensorflow

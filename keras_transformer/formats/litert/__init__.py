@@ -2,7 +2,7 @@
 
 from typing import Literal, get_args
 
-from keras_transformer.formats.format import Format
+from keras_transformer.formats.format import WITH_TERMS, Format
 
 Precision = Literal["float32", "float16", "int8"]
 LITERT = Format(
@@ -13,8 +13,9 @@ LITERT = Format(
     precisions=get_args(Precision),
     files=("model.tflite", "tokenizer.model", "translation.json", "vocabulary.json"),
     has_search=True,
+    flags=(WITH_TERMS,),
     runtime="litert.reader:interpreter_class",
     reader="litert.reader:open_export",
-    lacks=("glossary", "keep", "markup", "sample", "n_best", "tab_prefix"),
+    lacks=("glossary_tags", "markup", "sample", "n_best", "tab_prefix"),
 )
 FORMATS = (LITERT,)

@@ -5,6 +5,7 @@ This module does not require Keras or TensorFlow.
 
 import contextlib
 import dataclasses
+import functools
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,10 +16,19 @@ import msgspec
 import numpy as np
 
 from keras_transformer.files import write_json
-from keras_transformer.formats.export_translator import ExportTranslator, cpu_threads, opening
+from keras_transformer.formats.export_translator import (
+    TRANSLATE_IDS,
+    TRANSLATE_IDS_WITH_TERMS,
+    ExportTranslator,
+    TranslatorWithTerms,
+    cpu_threads,
+    no_terms,
+    opening,
+)
 from keras_transformer.formats.format import Reading
 from keras_transformer.formats.litert import LITERT
 from keras_transformer.formats.registry import FORMAT_VERSION, read_export
+from keras_transformer.formats.sentence_translator import Rows
 from keras_transformer.installation import LOG_LEVEL, requiring, without_logs
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_encoding import TargetTags
@@ -34,7 +44,6 @@ if TYPE_CHECKING:
 
 LITERT_FORMAT = "keras_transformer LiteRT model"
 SIDES = ("source", "target")
-TRANSLATE_IDS = "translate_ids"  # the signature that a translator calls
 # Piece lists for tokenizers whose ids differ from SentencePiece's ids.
 _PIECES_OF = {TOKENIZER: "vocabulary.json", SOURCE_TOKENIZER: "source_vocabulary.json"}
 FileName = Annotated[str, msgspec.Meta(pattern=r"^[^/\\\0]+$")]  # directly in the directory
@@ -178,6 +187,7 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
         files = LiteRTDirectory(directory)
         self.settings = files.read_settings()
         self.source_tokenizer, self.tokenizer = files.load_tokenizers(self.settings)
+        self._target_language = target_language
         self._tags = TargetTags(self.source_tokenizer, target_language)
         with opening(f"LiteRT cannot open {files.model_path}", RuntimeError, ValueError):
             self._model = interpreter(model_path=str(files.model_path), num_threads=num_threads)
@@ -192,19 +202,44 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
         rows = self._tags.encode(name, sentences, most, long_sentences)
         return rows, [len(row) for row in rows]
 
+    @functools.cached_property
+    def _with_terms(self) -> TranslatorWithTerms:
+        if TRANSLATE_IDS_WITH_TERMS not in self._model.get_signature_list():
+            raise no_terms(self._directory)
+        return TranslatorWithTerms(
+            self._run_ids,
+            self.source_tokenizer,
+            self.tokenizer,
+            max_source_length=self.settings["limits"]["max_source_length"],
+            batch_size=self.batch_size,
+            long_sentences=self.long_sentences,
+            target_language=self._target_language,
+        )
+
+    @functools.cached_property
+    def _translate_ids_with_terms(self) -> Callable[..., dict[str, np.ndarray]]:
+        return self._model.get_signature_runner(TRANSLATE_IDS_WITH_TERMS)
+
     def _run(self, encoded: Sequence[list[int]]) -> tuple[list[str], np.ndarray]:
-        lengths = np.array([len(row) for row in encoded], "int32")
-        input_ids = np.zeros((len(encoded), lengths.max()), "int32")  # padding is not read
-        for array, row in zip(input_ids, encoded, strict=True):
+        ids, scores = self._run_ids(encoded, None)
+        return self.tokenizer.decode(ids), scores
+
+    def _run_ids(self, rows: Rows, terms: np.ndarray | None) -> tuple[Rows, np.ndarray]:
+        lengths = np.array([len(row) for row in rows], "int32")
+        input_ids = np.zeros((len(rows), lengths.max()), "int32")  # padding is not read
+        for array, row in zip(input_ids, rows, strict=True):
             array[: len(row)] = row
+        inputs = {"input_ids": input_ids, "input_lengths": lengths}
         errors = RuntimeError, ValueError, TypeError, KeyError  # if the outputs differ
         with opening(f"LiteRT cannot run the model of {self._directory}", *errors):
             with self._lock, self._first():
                 self._first = contextlib.nullcontext  # only the first call logs the delegate
-                outputs = self._translate_ids(input_ids=input_ids, input_lengths=lengths)
+                if terms is None:
+                    outputs = self._translate_ids(**inputs)
+                else:
+                    outputs = self._translate_ids_with_terms(**inputs, terms=terms)
             found = zip(outputs["output_ids"], outputs["output_lengths"], strict=True)
-            ids = [row[:length].tolist() for row, length in found]
-            return self.tokenizer.decode(ids), outputs["scores"]
+            return [row[:length].tolist() for row, length in found], outputs["scores"]
 
 
 def open_export(path: Path, reading: Reading) -> LiteRTTranslator:

@@ -9,9 +9,12 @@ from keras import ops
 
 from keras_transformer.decoding.next_tokens import OutputRules
 from keras_transformer.decoding.sentence_loop import reorder
+from keras_transformer.formats.export_translator import (
+    TRANSLATE_IDS,
+    TRANSLATE_IDS_WITH_TERMS,
+)
 from keras_transformer.formats.format import NO_SCORE
 from keras_transformer.formats.guarded_generator import GuardedGenerator
-from keras_transformer.formats.litert.reader import TRANSLATE_IDS
 from keras_transformer.types import PathLike
 
 ConcreteFunction: TypeAlias = tf.types.experimental.ConcreteFunction
@@ -21,24 +24,36 @@ _SOURCE_INPUTS = [
 ]
 
 
-def signatures(generator: GuardedGenerator, vocabulary_size: int) -> dict[str, ConcreteFunction]:
-    """Return the signatures of a LiteRT model by name. `vocabulary_size` excludes padding."""
+def signatures(
+    generator: GuardedGenerator, vocabulary_size: int, terms: bool
+) -> dict[str, ConcreteFunction]:
+    """Return the signatures of a LiteRT model by name.
+
+    Args:
+        generator: the graph of the search.
+        vocabulary_size: number of tokens, without vocabulary padding.
+        terms: whether to include the signature for translations with terms.
+    """
     steps = StepSignatures(generator, vocabulary_size)
 
-    def translate_ids(input_ids, input_lengths):
+    def translate_ids(input_ids, input_lengths, terms=None):
         """Run the complete search and return the best translation of each row of ids."""
-        ids, lengths, scores = generator.search(input_ids, input_lengths)
+        ids, lengths, scores = generator.search(input_ids, input_lengths, terms=terms)
         return {
             "output_ids": ids[:, 0],
             "output_lengths": lengths[:, 0],
             "scores": scores[:, 0],
         }
 
-    return {
+    functions = {
         TRANSLATE_IDS: _concrete(translate_ids, _SOURCE_INPUTS),
         "encode": steps.encode,
         "step": steps.step,
     }
+    if terms:
+        spec = tf.TensorSpec([None, None, None], tf.int32, "terms")
+        functions[TRANSLATE_IDS_WITH_TERMS] = _concrete(translate_ids, [*_SOURCE_INPUTS, spec])
+    return functions
 
 
 def convert_signatures(

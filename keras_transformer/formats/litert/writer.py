@@ -9,6 +9,7 @@ from keras_transformer.argument_checks import check_one_of
 from keras_transformer.formats.format import NO_SCORE
 from keras_transformer.formats.guarded_generator import (
     check_tensorflow_backend,
+    check_terms,
     exported_graph,
     exported_search,
     search_card,
@@ -27,17 +28,21 @@ def export_litert(
     directory: PathLike,
     *,
     precision: Precision = "float32",
+    terms: bool = False,
     **options: Unpack[SearchKeywords],
 ) -> Path:
     """Export a translator as a LiteRT model with its tokenizers and settings.
 
-    `model.tflite` provides three signatures that share their weights. They use only
-    LiteRT's built-in operations, and input sizes may change between calls:
+    `model.tflite` provides signatures that share their weights. They use only LiteRT's built-in
+    operations, and input sizes may change between calls:
 
     - `translate_ids`: maps `input_ids`, int32 (batch, length) without EOS, and `input_lengths`,
       int32 (batch,), to `output_ids`, int32 (batch, output), `output_lengths`, int32 (batch,), and
       `scores`, float32 (batch,). It runs the complete search and accepts any input, like
       `GuardedGenerator`.
+    - `translate_ids_with_terms`, only with `terms`: maps the same inputs and `terms`, the int32
+      array of `decoding.RequiredTerms`, to the same outputs. If the terms of a row do not fit into
+      the output limit or are not tokens, its output is empty and its score is `NO_SCORE`.
     - `encode` and `step`, for apps with their own search: see `StepSignatures`.
 
     Args:
@@ -47,6 +52,7 @@ def export_litert(
         precision: number format of the weights. `"float16"` halves the file size and computes in
             float32. `"int8"` (dynamic range) reduces the file to about a third and computes large
             matrix products with 8-bit integers.
+        terms: whether to include the signature for translations with terms.
         **options: fields of `SearchOptions` for `translate_ids`, except `num_results`. Defaults
             come from the translator; `max_source_length` defaults to 256.
 
@@ -55,8 +61,9 @@ def export_litert(
 
     Raises:
         ValueError: an argument is invalid.
-        UserInputError: the directory is not empty, is the current directory or is a mount point, or
-            Keras uses a backend other than TensorFlow.
+        UserInputError: the directory is not empty, is the current directory or is a mount point;
+            Keras uses a backend other than TensorFlow; or `terms` is True and the model writes from
+            right to left.
         CannotWrite: the disk is full, or the operating system reports another error.
 
     Example:
@@ -71,24 +78,25 @@ def export_litert(
     """
     check_tensorflow_backend("A LiteRT model")
     check_one_of("precision", precision, LITERT.precisions)
+    check_terms(translator, terms)
     search = exported_search(translator, num_results=1, **options)
 
     def write(path: Path) -> None:
         from keras_transformer.data.tensorflow_files import tensorflow_writing
 
         with tensorflow_writing(directory):
-            model_bytes = _convert(translator, search, precision, path)
+            model_bytes = _convert(translator, search, precision, terms, path)
         LiteRTDirectory(path).write(
             model_bytes,
             translator.source_tokenizer,
             translator.tokenizer,
-            _settings(translator, search, precision),
+            _settings(translator, search, precision, terms),
         )
         write_model_card(
             path,
             translator,
             kind=LITERT.kind,
-            options=search_card(translator, search),
+            options=search_card(translator, search, terms=terms),
             precision=precision,
         )
 
@@ -96,7 +104,7 @@ def export_litert(
 
 
 def _settings(
-    translator: TranslationModel, options: SearchOptions, precision: str
+    translator: TranslationModel, options: SearchOptions, precision: str, terms: bool
 ) -> dict[str, Any]:
     """Return the contents of `translation.json` without the vocabularies."""
     search = dataclasses.asdict(options)
@@ -110,19 +118,24 @@ def _settings(
         },
         "search": search,
         "shortlist": translator.shortlist is not None,
+        "terms": terms,
         "no_score": NO_SCORE,
     }
 
 
 def _convert(
-    translator: TranslationModel, options: SearchOptions, precision: str, directory: Path
+    translator: TranslationModel,
+    options: SearchOptions,
+    precision: str,
+    terms: bool,
+    directory: Path,
 ) -> bytes:
     """Return the LiteRT model. Intermediate files in `directory` are deleted."""
     from keras_transformer.formats.litert.tensorflow_litert import convert_signatures, signatures
 
     models, generator = exported_graph(translator, options, "float32")
     variables = [variable.value for model in models for variable in model.variables]
-    functions = signatures(generator, translator.tokenizer.vocabulary_size)
+    functions = signatures(generator, translator.tokenizer.vocabulary_size, terms)
     # The system's temporary directory may be small, and a killed process would leave files there.
     with tempfile.TemporaryDirectory(dir=directory) as saved_model:
         return convert_signatures(functions, variables, precision, saved_model)

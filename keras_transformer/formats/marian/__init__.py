@@ -10,10 +10,12 @@ MARIAN = Format(
     help="a folder for Hugging Face's MarianMTModel and MarianTokenizer",
     writer="marian.writer:export_marian",
     files=("vocab.json", "vocab.spm", "target.spm"),
-    flag=Flag(
-        "--native",
-        "native",
-        "write model.npz, vocab.spm and decoder.yml for Marian itself instead",
+    flags=(
+        Flag(
+            "--native",
+            "native",
+            "write model.npz, vocab.spm and decoder.yml for Marian itself instead",
+        ),
     ),
     importer=Import(
         "marian.reader:import_marian_runs",
@@ -35,11 +37,13 @@ BERGAMOT = Format(
     files=("vocab.*.spm",),
     directory="output directory, named after the languages, such as firefox/enpt, which must "
     "be empty or not exist",
-    flag=Flag(
-        "--calibration",
-        "calibration",
-        "a few hundred typical source sentences, one per line; int8 needs them",
-        metavar="FILE",
+    flags=(
+        Flag(
+            "--calibration",
+            "calibration",
+            "a few hundred typical source sentences, one per line; int8 needs them",
+            metavar="FILE",
+        ),
     ),
     importer=Import(
         "marian.reader:import_bergamot_run",

@@ -2,7 +2,7 @@
 
 from typing import Literal, get_args
 
-from keras_transformer.formats.format import Flag, Format
+from keras_transformer.formats.format import WITH_TERMS, Flag, Format
 
 Precision = Literal["float32", "bfloat16"]
 SAVED_MODEL = Format(
@@ -16,15 +16,18 @@ SAVED_MODEL = Format(
     "such as saved_models/en_de/1",
     has_search=True,
     has_n_best=True,
-    flag=Flag(
-        "--xla",
-        "jit_compile",
-        "compile the search with XLA on the serving machine, for servers with a GPU; the first "
-        "request of each shape then takes seconds longer",
+    flags=(
+        Flag(
+            "--xla",
+            "jit_compile",
+            "compile the search with XLA on the serving machine, for servers with a GPU; the first "
+            "request of each shape then takes seconds longer",
+        ),
+        WITH_TERMS,
     ),
     runtime="saved_model.reader:start_runtime",
     reader="saved_model.reader:open_export",
     version="1",
-    lacks=("glossary", "keep", "markup", "sample", "n_best", "tab_prefix", "target_language"),
+    lacks=("glossary_tags", "markup", "sample", "n_best", "tab_prefix", "target_language"),
 )
 FORMATS = (SAVED_MODEL,)

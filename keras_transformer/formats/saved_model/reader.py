@@ -1,5 +1,7 @@
 """A translator that runs a SavedModel in this process, and files for a model server."""
 
+import base64
+import functools
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -12,11 +14,20 @@ import numpy as np
 from keras_transformer.argument_checks import checked_strings
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.files import sync, writing
-from keras_transformer.formats.export_translator import ExportTranslator, opening
+from keras_transformer.formats.export_translator import (
+    TRANSLATE_IDS,
+    TRANSLATE_IDS_WITH_TERMS,
+    ExportTranslator,
+    TranslatorWithTerms,
+    no_terms,
+    opening,
+)
 from keras_transformer.formats.format import Reading
 from keras_transformer.formats.registry import check_export
+from keras_transformer.formats.sentence_translator import Rows
 from keras_transformer.input_files import read_record
 from keras_transformer.installation import requiring_tensorflow_text, start_backend_quietly
+from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_encoding import (
     CUT,
     batches_by_length,
@@ -25,6 +36,8 @@ from keras_transformer.text.sentence_encoding import (
 )
 from keras_transformer.types import PathLike
 
+TOKENIZERS = "tokenizers"
+SIDES = ["source", "target"]  # inputs of the signature `TOKENIZERS`
 # Model-server files, stored next to the versions of a SavedModel.
 MODELS_CONFIG = "models.config"
 BATCHING_CONFIG = "batching.config"
@@ -128,7 +141,7 @@ class SavedModelTranslator(ExportTranslator[str]):
         long_sentences: Literal["refuse", "cut"] = "cut",
     ) -> None:
         super().__init__(batch_size, long_sentences)
-        path = latest_version(directory)
+        self._path = path = latest_version(directory)
         check_export(path)
         self.options = read_record(path / "model_card.json", _Card, _ADVICE).options
         self._signatures = _load(path).signatures
@@ -151,20 +164,59 @@ class SavedModelTranslator(ExportTranslator[str]):
         lengths, characters = [0] * len(texts), [len(text) for text in texts]
         batches = batches_by_length(range(len(texts)), characters, _MOST_CHARACTERS, full_length=1)
         for indices in batches:
-            found = self._call("tokenize", [texts[i] for i in indices])["lengths"]
+            found = self._call("tokenize", inputs=[texts[i] for i in indices])["lengths"]
             for i, length in zip(indices, found.tolist(), strict=True):
                 lengths[i] = length
         return lengths
 
+    @functools.cached_property
+    def _with_terms(self) -> TranslatorWithTerms:
+        if TRANSLATE_IDS_WITH_TERMS not in self._signatures:
+            raise no_terms(self._path)
+        models = self._call(TOKENIZERS, inputs=SIDES)["models"]
+        return TranslatorWithTerms(
+            self._run_ids,
+            *map(decoded_tokenizer, models),
+            max_source_length=self.options.max_source_length,
+            batch_size=self.batch_size,
+            long_sentences=self.long_sentences,
+        )
+
+    def _run_ids(self, rows: Rows, terms: np.ndarray | None) -> tuple[Rows, Iterable[float]]:
+        lengths = np.array([*map(len, rows)], "int32")
+        ids = np.zeros((len(rows), lengths.max()), "int32")  # padding is not read
+        for array, row in zip(ids, rows, strict=True):
+            array[: len(row)] = row
+        inputs = {"input_ids": ids, "input_lengths": lengths}
+        if terms is None:
+            found = self._call(TRANSLATE_IDS, **inputs)
+        else:
+            found = self._call(TRANSLATE_IDS_WITH_TERMS, **inputs, terms=terms)
+        outputs = zip(found["output_ids"], found["output_lengths"], strict=True)
+        return [row[:length].tolist() for row, length in outputs], found["scores"]
+
     def _run(self, encoded: Sequence[str]) -> tuple[list[str], np.ndarray]:
-        outputs = self._call("translate", list(encoded))
+        outputs = self._call("translate", inputs=list(encoded))
         return [text.decode("utf-8") for text in outputs["outputs"]], outputs["scores"]
 
-    def _call(self, signature: str, texts: list[str]) -> dict[str, np.ndarray]:
+    def _call(self, signature: str, **inputs: Any) -> dict[str, np.ndarray]:
         import tensorflow as tf
 
-        outputs = self._signatures[signature](inputs=tf.constant(texts))
+        tensors = {name: tf.constant(value) for name, value in inputs.items()}
+        outputs = self._signatures[signature](**tensors)
         return {name: value.numpy() for name, value in outputs.items()}
+
+
+def vocabularies_of(
+    source_tokenizer: SentencePieceTokenizer, tokenizer: SentencePieceTokenizer
+) -> str:
+    """Return a string that identifies the tokenizers of a model."""
+    return f"{source_tokenizer.fingerprint} {tokenizer.fingerprint}"
+
+
+def decoded_tokenizer(model: str | bytes) -> SentencePieceTokenizer:
+    """Return a tokenizer from the output of the signature `TOKENIZERS`."""
+    return SentencePieceTokenizer(base64.urlsafe_b64decode(model))
 
 
 def latest_version(directory: PathLike) -> Path:

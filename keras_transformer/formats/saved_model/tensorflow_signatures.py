@@ -10,17 +10,23 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_transformer.formats.export_translator import TRANSLATE_IDS, TRANSLATE_IDS_WITH_TERMS
 from keras_transformer.formats.guarded_generator import GuardedGenerator
+from keras_transformer.formats.saved_model.reader import TOKENIZERS, vocabularies_of
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tensorflow_sentencepiece import TensorFlowSentencePieceTokenizer
+from keras_transformer.text.tensorflow_terms import TensorFlowTermEncoder
+from keras_transformer.types import COUNT
 
 # Maximum row length of each group except the last. Most sentences are in the first group.
 BOUNDS = (64, 128)
+NUM_GROUPS = len(BOUNDS) + 1
 
 Found = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # ids, lengths and scores
 _STRINGS = tf.TensorSpec([None], tf.string)
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _LENGTHS = tf.TensorSpec([None], tf.int32)
+_TERMS = tf.TensorSpec([None, None, None], tf.int32)
 
 
 class TranslationSignatures(tf.Module):
@@ -37,6 +43,7 @@ class TranslationSignatures(tf.Module):
         source_tokenizer: SentencePieceTokenizer,
         tokenizer: SentencePieceTokenizer,
         jit_compile: bool,
+        terms: bool,
     ) -> None:
         super().__init__(name="translator")
         self._jit_compile = jit_compile
@@ -48,25 +55,42 @@ class TranslationSignatures(tf.Module):
         if source_tokenizer.fingerprint != tokenizer.fingerprint:
             self._source_tokenizer = TensorFlowSentencePieceTokenizer(source_tokenizer.model_bytes)
         # Several signatures share these graphs, so the export contains each graph only once.
-        self._search_best = self._search(num_results=1)
-        self._search_nbest = self._search_best
+        search_best = self._search(num_results=1)
+        self._search_best = self._search_nbest = self._by_length(search_best)
         num_results = generator.options.num_results or generator.options.beam_size
         if num_results > 1:
-            self._search_nbest = self._search(num_results)
+            self._search_nbest = self._by_length(self._search(num_results))
+        self._has_terms = terms
+        if terms:
+            self._source_model, self._model = source_tokenizer.model_bytes, tokenizer.model_bytes
+            self._vocabularies = vocabularies_of(source_tokenizer, tokenizer)
+            self._term_encoder = TensorFlowTermEncoder(tokenizer, self._tokenizer)
+            self._search_terms = self._search_with_terms(search_best)
 
     def by_name(self) -> dict[str, Callable[..., Any]]:
         """Return all signatures by name, for `tf.saved_model.save`."""
         strings = {"inputs": _STRINGS}
         ids = {"input_ids": _IDS, "input_lengths": _LENGTHS}
         translate = _signature(self._translate, strings)
-        return {
+        signatures = {
             "serving_default": translate,
             "translate": translate,
             "translate_nbest": _signature(self._translate_nbest, strings),
-            "translate_ids": _signature(self._translate_ids, ids),
+            TRANSLATE_IDS: _signature(self._translate_ids, ids),
             "score": _signature(self._score, {"inputs": _STRINGS, "targets": _STRINGS}),
             "tokenize": _signature(self._tokenize, strings),
         }
+        if self._has_terms:
+            signatures |= {
+                "translate_with_terms": _signature(
+                    self._translate_with_terms, strings | {"terms": _STRINGS}
+                ),
+                TRANSLATE_IDS_WITH_TERMS: _signature(
+                    self._translate_ids_with_terms, ids | {"terms": _TERMS}
+                ),
+                TOKENIZERS: _signature(self._tokenizer_models, strings),
+            }
+        return signatures
 
     def _translate(self, inputs):
         ids, lengths, scores = self._search_best(*self._encode(inputs, self._source_tokenizer))
@@ -80,6 +104,28 @@ class TranslationSignatures(tf.Module):
         input_ids = _with_as_many(input_ids, "input_ids", input_lengths, "input_lengths")
         ids, lengths, scores = self._search_best(input_ids, input_lengths)
         return {"output_ids": ids[:, 0], "output_lengths": lengths[:, 0], "scores": scores[:, 0]}
+
+    def _translate_with_terms(self, inputs, terms):
+        inputs = _with_as_many(inputs, "inputs", terms, "terms")
+        source = self._encode(inputs, self._source_tokenizer)
+        terms = tf.strings.unicode_transcode(terms, "UTF-8", "UTF-8", errors="replace")
+        ids, lengths, scores = self._search_terms(*source, self._term_encoder.forms(terms))
+        return {"outputs": self._decode(ids, lengths)[:, 0], "scores": scores[:, 0]}
+
+    def _translate_ids_with_terms(self, input_ids, input_lengths, terms):
+        input_ids = _with_as_many(input_ids, "input_ids", input_lengths, "input_lengths")
+        input_ids = _with_as_many(input_ids, "input_ids", terms, "terms")
+        ids, lengths, scores = self._search_terms(input_ids, input_lengths, terms)
+        return {
+            "output_ids": ids[:, 0],
+            "output_lengths": lengths[:, 0],
+            "scores": scores[:, 0],
+            "vocabularies": tf.fill(tf.shape(input_lengths), self._vocabularies),
+        }
+
+    def _tokenizer_models(self, inputs):
+        models = tf.where(inputs == "source", self._source_model, self._model)
+        return {"models": tf.io.encode_base64(models, pad=True)}
 
     def _score(self, inputs, targets):
         inputs = _with_as_many(inputs, "inputs", targets, "targets")
@@ -98,12 +144,41 @@ class TranslationSignatures(tf.Module):
         # One graph for all length groups and signatures.
         if self._jit_compile:
             search = self._compiled_search(num_results)
-        search = tf.function(search, input_signature=[_IDS, _LENGTHS], autograph=False)
+        return tf.function(search, input_signature=[_IDS, _LENGTHS], autograph=False)
+
+    def _by_length(self, search: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a search that is called for each length group."""
 
         def search_all(input_ids, input_lengths):
-            return search_by_length(search, input_ids, input_lengths, self._generator.tokens.pad)
+            return search_groups(
+                [search] * NUM_GROUPS,
+                group_by_length(input_lengths),
+                (input_ids, input_lengths),
+                self._generator.tokens.pad,
+            )
 
         return tf.function(search_all, input_signature=[_IDS, _LENGTHS], autograph=False)
+
+    def _search_with_terms(self, search_best: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a search with terms. Rows without terms use `search_best`."""
+        inputs = [_IDS, _LENGTHS, _TERMS]
+
+        def search(input_ids, input_lengths, terms):
+            return self._generator.search(input_ids, input_lengths, terms=terms)
+
+        search = tf.function(search, input_signature=inputs, autograph=False)
+
+        def search_all(input_ids, input_lengths, terms):
+            has_terms = tf.reduce_any(terms[:, :, COUNT] > 0, axis=1)  # (batch,)
+            # No length groups: the first request takes longer with each call of a search.
+            return search_groups(
+                [lambda ids, lengths, _: search_best(ids, lengths), search],
+                tf.cast(has_terms, tf.int32),
+                (input_ids, input_lengths, terms),
+                self._generator.tokens.pad,
+            )
+
+        return tf.function(search_all, input_signature=inputs, autograph=False)
 
     def _compiled_search(self, num_results: int) -> Callable[..., Found]:
         """Return a search graph for all shapes, which XLA compiles once per padded shape."""
@@ -188,36 +263,42 @@ def pad_to_few_shapes(ids: tf.Tensor, max_length: int, padding_id: int) -> tf.Te
     return tf.pad(ids, paddings, constant_values=padding_id)
 
 
-def search_by_length(
-    search: Callable[[tf.Tensor, tf.Tensor], Found],
-    input_ids: tf.Tensor,
-    input_lengths: tf.Tensor,
+def group_by_length(lengths: tf.Tensor) -> tf.Tensor:
+    """Return the number of the length group of each row: int32 (batch,)."""
+    return tf.add_n([tf.cast(lengths > bound, tf.int32) for bound in BOUNDS])
+
+
+def search_groups(
+    searches: Sequence[Callable[..., Found]],
+    group: tf.Tensor,
+    inputs: Sequence[tf.Tensor],
     padding_id: int,
 ) -> Found:
-    """Call `search` separately for each length group, so that short rows do not wait for long ones.
+    """Call a search for each group of rows, so that short rows do not wait for long ones.
 
     A search runs until the longest output of the batch ends, with caches sized for the longest
     source. A single long row would make a batch of short rows as expensive as a batch of long rows.
 
     Args:
-        search: function that maps ids (batch, length) and lengths (batch,), which may be 0, to ids
-            int32 (batch, n, output), lengths int32 (batch, n) and scores float32 (batch, n).
-        input_ids: int32 (batch, length).
-        input_lengths: int32 (batch,), number of tokens in each row.
+        searches: for each group, a function that maps the inputs of its rows to ids int32 (batch,
+            n, output), lengths int32 (batch, n) and scores float32 (batch, n).
+        group: int32 (batch,), the number of each row's group.
+        inputs: ids int32 (batch, length), lengths int32 (batch,), and other tensors (batch, ...).
         padding_id: id used to pad the outputs.
 
     Returns:
-        The results of `search` in the original row order.
+        The results of the searches in the original row order.
     """
+    input_ids, input_lengths, *others = inputs
     lengths = tf.minimum(tf.maximum(input_lengths, 0), tf.shape(input_ids)[1])  # (batch,)
-    group = sum(tf.cast(lengths > bound, tf.int32) for bound in BOUNDS)  # (batch,)
     rows, found = [], []
-    for number in range(len(BOUNDS) + 1):
+    for number, search in enumerate(searches):
         rows.append(tf.cast(tf.where(tf.equal(group, number))[:, 0], tf.int32))
         lengths_of_group = tf.gather(lengths, rows[-1])
         longest = tf.maximum(tf.reduce_max(lengths_of_group), 0)
         ids_of_group = tf.gather(input_ids, rows[-1])[:, :longest]
-        found.append(search(ids_of_group, lengths_of_group))
+        others_of_group = [tf.gather(each, rows[-1]) for each in others]
+        found.append(search(ids_of_group, lengths_of_group, *others_of_group))
     place = _inverse(tf.concat(rows, axis=0))  # (batch,)
     ids, output_lengths, scores = zip(*found, strict=True)
     ids = tf.concat(_equally_long(ids, padding_id), axis=0)

@@ -20,7 +20,7 @@ BATCH_SIZES = (1, 4)
 
 
 def write_warmup_requests(
-    version: Path, translator: TranslationModel, options: SearchOptions
+    version: Path, translator: TranslationModel, options: SearchOptions, terms: bool
 ) -> None:
     """Write warm-up requests to the SavedModel of an exported translator.
 
@@ -29,7 +29,7 @@ def write_warmup_requests(
     path = version / WARMUP_FILE
     path.parent.mkdir()
     with tf.io.TFRecordWriter(str(path)) as writer:
-        for signature, inputs in _requests(translator, options):
+        for signature, inputs in _requests(translator, options, terms):
             request = predict_pb2.PredictRequest()
             request.model_spec.signature_name = signature
             for name, value in inputs.items():
@@ -40,7 +40,7 @@ def write_warmup_requests(
 
 
 def _requests(
-    translator: TranslationModel, options: SearchOptions
+    translator: TranslationModel, options: SearchOptions, terms: bool
 ) -> Iterator[tuple[str, dict[str, tf.Tensor]]]:
     """Yield pairs of signature name and inputs, with a few shapes for each signature."""
     for length in LENGTHS:
@@ -57,6 +57,10 @@ def _requests(
             ids = tf.constant([source_ids] * batch_size, tf.int32)
             lengths = tf.constant([length] * batch_size, tf.int32)
             yield "translate_ids", {"input_ids": ids, "input_lengths": lengths}
+            if terms:
+                (term,) = translator.tokenizer.decode([_pieces(translator.tokenizer, 1)])
+                required = tf.constant([term] * batch_size)
+                yield "translate_with_terms", {"inputs": sentences, "terms": required}
 
 
 def _pieces(tokenizer: SentencePieceTokenizer, length: int) -> list[int]:

@@ -9,6 +9,7 @@ from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.files import tell, write_directory
 from keras_transformer.formats.guarded_generator import (
     check_tensorflow_backend,
+    check_terms,
     exported_graph,
     exported_search,
     search_card,
@@ -29,6 +30,7 @@ def export_saved_model(
     *,
     precision: Precision = "float32",
     jit_compile: bool = False,
+    terms: bool = False,
     **options: Unpack[SearchKeywords],
 ) -> Path:
     """Export a translator as the next version of a SavedModel.
@@ -46,6 +48,20 @@ def export_saved_model(
     - `score`: maps `inputs` and `targets`, strings (batch,), to `log_probs`, float32 (batch,), the
       natural-log probability of the targets, including EOS, without a length penalty;
     - `tokenize`: maps `inputs` to `ids`, int32 (batch, length), and `lengths`, int32 (batch,).
+
+    With `terms`, there are three more:
+
+    - `translate_with_terms`: maps `inputs` and `terms`, strings (batch,), to `outputs` and
+      `scores`, as in `translate`. `terms` are the target terms that each output must contain, one
+      per line, with `|` between alternative forms. A term in n lines occurs n times. If the terms
+      do not fit into the output limit or the vocabulary cannot write them, the output is "" with
+      `NO_SCORE`;
+    - `translate_ids_with_terms`: maps the inputs of `translate_ids` and `terms`, the int32 array of
+      `decoding.RequiredTerms`, to the outputs of `translate_ids` and `vocabularies`, strings
+      (batch,), which identify the tokenizers. A model server that combines requests pads arrays
+      with their first element, so it must be -1: start each row with a form of -1;
+    - `tokenizers`: maps `inputs`, "source" or "target", to `models`, SentencePiece models in
+      URL-safe base64.
 
     The translation of an empty string is empty. Invalid UTF-8 is replaced with U+FFFD. Sources that
     are too long are truncated, and targets longer than any possible output get `NO_SCORE`. Each
@@ -67,6 +83,8 @@ def export_saved_model(
             with a GPU. The first request of each shape then waits a few seconds for compilation. To
             limit the number of shapes, the number of sentences in a request is rounded up to a
             power of 2, and the length to a multiple of 8 tokens.
+        terms: whether to include the signatures for translations with terms. They make the graphs
+            larger, so that the model takes about 1.6 times as long to load.
         **options: fields of `SearchOptions`. Defaults come from the translator, except that
             `max_source_length` defaults to 256 and `num_results` to `beam_size`.
 
@@ -76,8 +94,8 @@ def export_saved_model(
 
     Raises:
         ValueError: an argument is invalid.
-        UserInputError: Keras uses a backend other than TensorFlow, or `jit_compile` is True and the
-            translator has a shortlist.
+        UserInputError: Keras uses a backend other than TensorFlow, `jit_compile` is True and the
+            translator has a shortlist, or `terms` is True and the model writes from right to left.
         CannotWrite: the disk is full, or the operating system reports another error.
 
     Example:
@@ -89,6 +107,7 @@ def export_saved_model(
     """
     check_tensorflow_backend("A SavedModel")
     check_one_of("precision", precision, SAVED_MODEL.precisions)
+    check_terms(translator, terms)
     if jit_compile and translator.shortlist is not None:
         raise UserInputError(
             "`jit_compile` must be False for a translator with a shortlist: the number of "
@@ -102,13 +121,13 @@ def export_saved_model(
         from keras_transformer.data.tensorflow_files import tensorflow_writing
 
         with tensorflow_writing(directory):
-            _save(translator, version, search, precision, jit_compile)
-            _write_warmup(version, translator, search)
+            _save(translator, version, search, precision, jit_compile, terms)
+            _write_warmup(version, translator, search, terms)
         write_model_card(
             version,
             translator,
             kind=SAVED_MODEL.kind,
-            options=search_card(translator, search, jit_compile=jit_compile),
+            options=search_card(translator, search, jit_compile=jit_compile, terms=terms),
             precision=precision,
         )
         write_model_server_files(Path(directory), version)
@@ -127,6 +146,7 @@ def _save(
     options: SearchOptions,
     precision: str,
     jit_compile: bool,
+    terms: bool,
 ) -> None:
     """Write the SavedModel itself."""
     import tensorflow as tf
@@ -135,11 +155,13 @@ def _save(
 
     models, generator = exported_graph(translator, options, precision, jit_compile)
     tokenizers = translator.source_tokenizer, translator.tokenizer
-    module = TranslationSignatures(models, generator, *tokenizers, jit_compile)
+    module = TranslationSignatures(models, generator, *tokenizers, jit_compile, terms)
     tf.saved_model.save(module, str(path), signatures=module.by_name())
 
 
-def _write_warmup(version: Path, translator: TranslationModel, options: SearchOptions) -> None:
+def _write_warmup(
+    version: Path, translator: TranslationModel, options: SearchOptions, terms: bool
+) -> None:
     if importlib.util.find_spec("tensorflow_serving") is None:
         tell(
             "The export has no warm-up requests for the model server: they need "
@@ -148,4 +170,4 @@ def _write_warmup(version: Path, translator: TranslationModel, options: SearchOp
         return
     from keras_transformer.formats.saved_model.tensorflow_warmup import write_warmup_requests
 
-    write_warmup_requests(version, translator, options)
+    write_warmup_requests(version, translator, options, terms)

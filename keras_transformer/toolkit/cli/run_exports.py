@@ -60,12 +60,14 @@ class RunExport:
         models: run to export.
         reading: options for translating with the export.
         shortlist: whether to restrict the search to the candidates in the run's shortlist.
+        terms: whether the export must be able to translate with terms.
     """
 
     format: Format
     models: NamedModels
     reading: Reading
     shortlist: bool = False
+    terms: bool = False
 
     def load(self) -> Any:
         """Return the translator of the run's export, creating the export if it is missing.
@@ -93,7 +95,7 @@ class RunExport:
 
     def export(self, directory: Path) -> None:
         """Export the run to a directory."""
-        search = self._search if self.format.has_search else {}
+        search = {**self._search, "terms": self.terms} if self.format.has_search else {}
         translator = self.models.load(shortlist=self.shortlist)
         self.format.write(translator, directory, precision=PRECISION, **search)
 
@@ -135,6 +137,8 @@ class RunExport:
         found = {**dataclasses.asdict(TRANSLATION), "shortlist": False, **card.options}
         if any(found.get(name) != value for name, value in expected.items()):
             raise _Unusable("it was made with different search options")
+        if self.terms and not found.get("terms"):
+            raise _Unusable("it was made without terms")
 
 
 @contextlib.contextmanager
@@ -352,6 +356,8 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
     """Load the translator for about `num_lines` lines (0 if unknown)."""
     models = options.models
     if options.engine != OWN:
+        from keras_transformer.text.variables import NONE
+
         engine = FORMATS[options.engine]
         reading = Reading(
             options.full_search,
@@ -360,7 +366,8 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
             options.source_language,
             models.target_language,
         )
-        export = RunExport(engine, models, reading, options.shortlist)
+        terms = options.glossary is not None or options.keep not in (None, NONE)
+        export = RunExport(engine, models, reading, options.shortlist, terms)
         return LineTranslator(options, export.load(), _glossary(options))
     translator = models.load(
         batches=num_lines // models.lines_a_batch,

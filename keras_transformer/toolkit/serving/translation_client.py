@@ -1,11 +1,13 @@
 """A client for translators on a TensorFlow model server."""
 
+import functools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Self
 
 import msgspec
+import numpy as np
 
 from keras_transformer.argument_checks import (
     check_equal_numbers,
@@ -20,8 +22,23 @@ from keras_transformer.argument_checks import (
     without_surrogates,
 )
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError, refuse
+from keras_transformer.formats.export_translator import (
+    TRANSLATE_IDS_WITH_TERMS,
+    TranslatorWithTerms,
+    no_terms,
+)
 from keras_transformer.formats.format import NO_SCORE
+from keras_transformer.formats.saved_model.reader import (
+    SIDES,
+    TOKENIZERS,
+    decoded_tokenizer,
+    vocabularies_of,
+)
+from keras_transformer.formats.sentence_translator import Rows
+from keras_transformer.text.glossary import Terms
 from keras_transformer.text.sentence_encoding import batches_by_length
+from keras_transformer.text.term_forms import array_of_terms
+from keras_transformer.text.variables import NONE
 from keras_transformer.toolkit.serving.connection import (
     MOST_SECONDS,
     InvalidAnswer,
@@ -39,6 +56,8 @@ MODEL_NAME = re.compile(r"[^/:]+")
 # Versions are int64 in TensorFlow Serving's messages.
 MOST_VERSION = 2**63 - 1
 
+MOST_TOKENS = 1_000_000  # the largest `max_source_length`; the server cuts earlier
+
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 # The outputs of each signature, with the type of a row.
 _OUTPUTS: Mapping[str, Mapping[str, Any]] = {
@@ -47,7 +66,18 @@ _OUTPUTS: Mapping[str, Mapping[str, Any]] = {
     "score": {"log_probs": float},
     "tokenize": {"ids": list[_Int32], "lengths": _Int32},
     "translate_ids": {"output_ids": list[_Int32], "output_lengths": _Int32},
+    TRANSLATE_IDS_WITH_TERMS: {
+        "output_ids": list[_Int32],
+        "output_lengths": _Int32,
+        "scores": float,
+        "vocabularies": str,
+    },
+    TOKENIZERS: {"models": str},
 }
+
+
+class _OtherVocabularies(Exception):
+    """The server has a model with other vocabularies than the client."""
 
 
 class TranslationClient:
@@ -146,19 +176,38 @@ class TranslationClient:
             connection, model, version, timeout=timeout, retries=retries, backoff=backoff
         )
         self._place = self._served_model.place
+        self._translator: TranslatorWithTerms | None = None
 
     @of_one_or_many
-    def translate(self, sentences: Iterable[str], progress: bool = False) -> list[str]:
+    def translate(
+        self,
+        sentences: Iterable[str],
+        progress: bool = False,
+        *,
+        glossary: Terms | None = None,
+        keep: str | None = None,
+    ) -> list[str]:
         """Return the best translation of each sentence.
 
         Args:
             sentences: the sentences to translate, or a single sentence.
             progress: whether to show a progress bar on stderr.
+            glossary, keep: as in `Translator.translate`. They need a model that was exported with
+                `terms=True`. The first call loads the tokenizers from the server.
 
         Returns:
             The translations in the order of `sentences`; for a single sentence, a string.
+
+        Raises:
+            UserInputError: the model has no terms, or the terms of a sentence cannot be met.
         """
         sentences = checked_strings("sentences", sentences)
+        if glossary is not None or keep not in (None, NONE):
+            how: dict[str, Any] = {"progress": progress, "glossary": glossary, "keep": keep}
+            try:
+                return self._with_terms().translate(sentences, **how)
+            except _OtherVocabularies:  # the server has loaded another version
+                return self._with_terms(again=True).translate(sentences, **how)
         texts, scores = self._predict_text("translate", {"inputs": sentences}, progress)
         self._check_scores(scores, NO_SCORE)
         return texts
@@ -297,6 +346,45 @@ class TranslationClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _with_terms(self, again: bool = False) -> TranslatorWithTerms:
+        """Return the translator for sentences with terms, with the model's tokenizers."""
+        if self._translator is None or again:
+            if TRANSLATE_IDS_WITH_TERMS not in self._served_model.metadata()[1]:
+                raise no_terms(self._place)
+            (models,) = self._predict_text(TOKENIZERS, {"inputs": SIDES}, progress=False)
+            try:
+                source_tokenizer, tokenizer = map(decoded_tokenizer, models)
+            except ValueError as error:
+                raise InvalidAnswer(
+                    f"{self._place}: the signature `{TOKENIZERS}` must return SentencePiece "
+                    f"models. Received: {short_repr(models)}"
+                ) from error
+            self._translator = TranslatorWithTerms(
+                functools.partial(self._run_ids, vocabularies_of(source_tokenizer, tokenizer)),
+                source_tokenizer,
+                tokenizer,
+                max_source_length=MOST_TOKENS,
+                batch_size=self.batch_size,
+                long_sentences="cut",
+            )
+        return self._translator
+
+    def _run_ids(
+        self, vocabularies: str, rows: Rows, terms: np.ndarray | None
+    ) -> tuple[Rows, list[float]]:
+        """Translate a batch of ids with terms, and check that the server has these vocabularies."""
+        inputs = _padded([[*row] for row in rows])
+        array = array_of_terms([()] * len(rows)) if terms is None else terms
+        # A batching model server pads with the first element, which must not be a token.
+        array = np.pad(array, ((0, 0), (1, 0), (0, 0)), constant_values=-1)
+        found = self._predict_batch(
+            TRANSLATE_IDS_WITH_TERMS, {**inputs, "terms": array.tolist()}, len(rows)
+        )
+        ids, lengths, scores, names = found
+        if any(name != vocabularies for name in names):
+            raise _OtherVocabularies
+        return self._cut(ids, lengths), scores
+
     def _predict_text(
         self, signature: str, columns: Mapping[str, list[str]], progress: bool
     ) -> list[list[Any]]:
@@ -321,17 +409,26 @@ class TranslationClient:
         `inputs_of` maps the indices of a batch to the inputs of the signature. `lengths` contains
         the approximate length of each row.
         """
-        outputs = _OUTPUTS[signature]
-        results: dict[str, list[Any]] = {name: [None] * len(lengths) for name in outputs}
+        results: list[list[Any]] = [[None] * len(lengths) for _ in _OUTPUTS[signature]]
         for indices in batches_by_length(range(len(lengths)), lengths, self.batch_size, progress):
-            found = self._served_model.predict(signature, inputs_of(indices))
-            for name, kind in outputs.items():
-                # The server omits the name if there is only one output.
-                given = found.get(name) if isinstance(found, dict) else found
-                values = self._checked_column(signature, name, given, kind, len(indices))
+            found = self._predict_batch(signature, inputs_of(indices), len(indices))
+            for column, values in zip(results, found, strict=True):
                 for i, value in zip(indices, values, strict=True):
-                    results[name][i] = value
-        return list(results.values())
+                    column[i] = value
+        return results
+
+    def _predict_batch(
+        self, signature: str, inputs: Mapping[str, list[Any]], num_rows: int
+    ) -> list[list[Any]]:
+        """Return the result columns of a batch in the order of `_OUTPUTS`."""
+        found = self._served_model.predict(signature, inputs)
+        outputs = _OUTPUTS[signature]
+        if not isinstance(found, dict):  # the server omits the name of a single output
+            found = dict.fromkeys(outputs, found)
+        return [
+            self._checked_column(signature, name, found.get(name), kind, num_rows)
+            for name, kind in outputs.items()
+        ]
 
     def _checked_column(
         self, signature: str, name: str, values: Any, kind: Any, num_rows: int

@@ -148,7 +148,7 @@ def test_a_sentence_in_place_of_a_run_is_told_where_it_goes(command):
         (["--glossary-tags", "--sample"], "`--glossary-tags` needs `--glossary`."),
         (
             ["--glossary-tags", "--glossary=x", "--engine=litert"],
-            "`--glossary` is not supported by `--engine litert`.",
+            "`--glossary-tags` is not supported by `--engine litert`.",
         ),
         (["--tag=<BT>", "--n-best=2"], "`--n-best` cannot be combined with `--tag`."),
         (

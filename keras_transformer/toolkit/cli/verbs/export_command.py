@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 default=kind.precisions[0],
                 help="number format of the weights (default: %(default)s)",
             )
-        if flag := kind.flag:
+        for flag in kind.flags:
             how: dict[str, Any] = {"action": "store_true"}
             if flag.metavar:
                 how = {"metavar": flag.metavar}
@@ -61,8 +61,8 @@ def export(values: argparse.Namespace) -> None:
     options: dict[str, Any] = {**search}
     if kind.precisions:
         options["precision"] = values.precision
-    if kind.flag:
-        given = getattr(values, kind.flag.option)
-        options[kind.flag.option] = read_text(given) if isinstance(given, str) else given
+    for flag in kind.flags:
+        given = getattr(values, flag.option)
+        options[flag.option] = read_text(given) if isinstance(given, str) else given
     translator = models.load(shortlist=kind.has_search and values.shortlist)
     print(kind.write(translator, values.directory, **options))

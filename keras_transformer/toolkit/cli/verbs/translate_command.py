@@ -186,7 +186,7 @@ def _check_engine(options: LineOptions) -> None:
     if engine == OWN:
         return
     lacks = FORMATS[engine].lacks
-    if options.glossary_tags and not FORMATS[engine].has_search:
+    if options.glossary_tags:
         lacks = tuple(name for name in lacks if name != "glossary")  # only the source changes
     _refuse(options.settings(), lacks, f"is not supported by `--engine {engine}`")
     if FORMATS[engine].has_search and options.long_lines == "split":
