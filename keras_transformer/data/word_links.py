@@ -1,6 +1,7 @@
 """Word alignments of sentence pairs, which guide a model's alignment head in training."""
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Self
 
@@ -9,10 +10,8 @@ from numpy.typing import NDArray
 
 from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.data.parallel_corpus import ParallelCorpus
-from keras_transformer.errors import UserInputError
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.pharaoh import Link, parse_pharaoh
-from keras_transformer.text.text_lines import text_lines
+from keras_transformer.text.pharaoh import Link, parse_pharaoh, read_pharaoh
 from keras_transformer.text.words import TokenWords
 from keras_transformer.types import PathLike
 
@@ -56,16 +55,8 @@ def read_links(paths: Iterable[PathLike]) -> PackedLinks:
     Raises:
         UserInputError: a file is missing or contains anything else.
     """
-
-    def lines() -> Iterable[list[Link]]:
-        for path in paths:
-            for number, line in enumerate(text_lines(path), start=1):
-                try:
-                    yield parse_pharaoh(line)
-                except UserInputError as error:
-                    raise UserInputError(f"{path}, line {number:,}: {error}") from error
-
-    return PackedLinks.of(lines())
+    lines = (read_pharaoh(path, parse_pharaoh) for path in paths)
+    return PackedLinks.of(itertools.chain.from_iterable(lines))
 
 
 class WordLinks:

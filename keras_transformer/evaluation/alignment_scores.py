@@ -5,9 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from keras_transformer.argument_checks import check_equal_numbers
-from keras_transformer.errors import UserInputError, refuse
-from keras_transformer.text.pharaoh import Link, parse_pharaoh
-from keras_transformer.text.text_lines import text_lines
+from keras_transformer.errors import refuse
+from keras_transformer.text.pharaoh import Link, parse_pharaoh, read_pharaoh
 from keras_transformer.types import PathLike
 
 _POSSIBLE = re.compile(r"(?<=\d)[?p](?=\d)")
@@ -74,17 +73,14 @@ def read_reference_links(path: PathLike) -> list[ReferenceLinks]:
     Raises:
         UserInputError: the file is missing or contains anything else.
     """
-    found = []
-    for number, line in enumerate(text_lines(path), start=1):
-        parts = line.split()
-        unsure = [_POSSIBLE.sub("-", part) for part in parts if _POSSIBLE.search(part)]
-        sure = [part for part in parts if not _POSSIBLE.search(part)]
-        try:
-            links = (parse_pharaoh(" ".join(each)) for each in (sure, unsure))
-            found.append(ReferenceLinks(*links))
-        except UserInputError as error:
-            raise UserInputError(f"{path}, line {number:,}: {error}") from error
-    return found
+    return list(read_pharaoh(path, _parse_reference))
+
+
+def _parse_reference(line: str) -> ReferenceLinks:
+    parts = line.split()
+    unsure = [_POSSIBLE.sub("-", part) for part in parts if _POSSIBLE.search(part)]
+    sure = [part for part in parts if not _POSSIBLE.search(part)]
+    return ReferenceLinks(*(parse_pharaoh(" ".join(each)) for each in (sure, unsure)))
 
 
 def error_rate_against(

@@ -1,10 +1,14 @@
 """Word alignments in Pharaoh format, and the combination of both directions."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from typing import TypeVar
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.text.text_lines import text_lines
+from keras_transformer.types import PathLike
 
+Parsed = TypeVar("Parsed")
 Link = tuple[int, int]  # indices of a source word and of a target word, from 0
 _PHARAOH = re.compile(r"(\d{1,9})-(\d{1,9})")
 _NEIGHBORS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j]
@@ -29,6 +33,19 @@ def parse_pharaoh(line: str) -> list[Link]:
                 f"Received: {text[:80]!r}"
             )
     return [(int(match[1]), int(match[2])) for match, _ in matches if match is not None]
+
+
+def read_pharaoh(path: PathLike, parse: Callable[[str], Parsed]) -> Iterator[Parsed]:
+    """Yield each line of a file, parsed by `parse_pharaoh` or by a function that calls it.
+
+    Raises:
+        UserInputError: the file is missing or contains anything else; the message names the line.
+    """
+    for number, line in enumerate(text_lines(path), start=1):
+        try:
+            yield parse(line)
+        except UserInputError as error:
+            raise UserInputError(f"{path}, line {number:,}: {error}") from error
 
 
 def symmetrize(forward: Collection[Link], backward: Collection[Link]) -> list[Link]:
