@@ -265,6 +265,35 @@ class GuardedGenerator:
         gap = int(np.argmax(self._token_flags))
         return ops.pad(tokens, [[0, 0], [0, 1]], constant_values=gap)
 
+    @property
+    def aligns(self) -> bool:
+        """Whether every model has an alignment head."""
+        heads = [Transformer.of(model).alignment_head for model in self._models]
+        return None not in heads
+
+    def alignment(
+        self, input_ids: Tensor, input_lengths: Tensor, target_ids: Tensor, target_lengths: Tensor
+    ) -> Tensor:
+        """Return how much each target token is aligned with each source token.
+
+        Args:
+            input_ids, input_lengths, target_ids, target_lengths: as in `score`.
+
+        Returns:
+            float32 (batch, target, source), with a row for each column of `target_ids`. The row of
+            a token sums to 1 over the tokens of its source and EOS. Other rows are 0, and so are
+            rows of tokens beyond the longest possible output.
+        """
+        source_ids = self.source(input_ids, input_lengths, even_empty=True)
+        width = ops.shape(target_ids)[1]
+        longest = ops.max(ops.clip(target_lengths, 0, width), initial=0)
+        longest = ops.minimum(longest, self._most_target_tokens - 1)
+        labels, inputs = self._targets(target_ids[:, :longest], target_lengths)
+        weights = self._generator.alignment(source_ids, inputs)  # (batch, longest + 1, source)
+        is_token = ops.logical_and(labels != self.tokens.eos, labels != self.tokens.pad)
+        weights = ops.where(ops.expand_dims(is_token, 2), ops.cast(weights, "float32"), 0.0)
+        return ops.pad(weights, [[0, 0], [0, width - longest], [0, 0]])[:, :width]
+
     def score(
         self, input_ids: Tensor, input_lengths: Tensor, target_ids: Tensor, target_lengths: Tensor
     ) -> Tensor:
@@ -279,18 +308,30 @@ class GuardedGenerator:
             is `max_source_length` plus `extra_length`, or the number of positions.
         """
         source_ids = self.source(input_ids, input_lengths, even_empty=True)
+        labels, inputs = self._targets(target_ids, target_lengths)
+        log_probs = self._generator.score(source_ids, inputs, labels, self.options.renormalize)
+        num_tokens = _num_tokens(target_ids, target_lengths, self.tokens.eos)[:, 0]  # (batch,)
+        return ops.where(num_tokens < self._most_target_tokens, log_probs, NO_SCORE)
+
+    @property
+    def _most_target_tokens(self) -> int:
+        """Maximum length of an output, including EOS."""
         most = self.options.max_source_length + self.options.extra_length
-        if self.model.max_length is not None:
-            most = min(most, self.model.max_length)
-        labels = self._ended(  # (batch, target), tokens and EOS
-            target_ids, target_lengths, self.tokens, self._vocabulary_size, most, True
+        return most if self.model.max_length is None else min(most, self.model.max_length)
+
+    def _targets(self, target_ids: Tensor, target_lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Return `(labels, inputs)`, int32 (batch, target): tokens and EOS, BOS and tokens."""
+        labels = self._ended(
+            target_ids,
+            target_lengths,
+            self.tokens,
+            self._vocabulary_size,
+            self._most_target_tokens,
+            even_empty=True,
         )
         bos = ops.full_like(labels[:, :1], self.tokens.bos)
         inputs = ops.where(labels == self.tokens.eos, self.tokens.pad, labels)
-        inputs = ops.concatenate([bos, inputs[:, :-1]], axis=1)  # (batch, target)
-        log_probs = self._generator.score(source_ids, inputs, labels, self.options.renormalize)
-        num_tokens = _num_tokens(target_ids, target_lengths, self.tokens.eos)[:, 0]  # (batch,)
-        return ops.where(num_tokens < most, log_probs, NO_SCORE)
+        return labels, ops.concatenate([bos, inputs[:, :-1]], axis=1)
 
     def _ended(
         self,

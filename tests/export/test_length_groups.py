@@ -69,7 +69,7 @@ def test_every_row_is_searched_among_its_like(lengths, groups):
     calls = []
     inputs = tf.constant(ids), tf.constant(lengths, tf.int32)
     found, counts, scores = search_groups(
-        [fake_search(calls)] * NUM_GROUPS, group_by_length(inputs[1]), inputs, padding_id=5
+        [fake_search(calls)] * NUM_GROUPS, group_by_length(inputs[1]), inputs, padding=5
     )
     lengths = np.clip(lengths, 0, 210).astype(int)
     assert [given for _, given in calls] == groups

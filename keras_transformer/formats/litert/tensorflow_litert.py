@@ -39,11 +39,11 @@ def signatures(
     def translate_ids(input_ids, input_lengths, terms=None):
         """Run the complete search and return the best translation of each row of ids."""
         ids, lengths, scores = generator.search(input_ids, input_lengths, terms=terms)
-        return {
-            "output_ids": ids[:, 0],
-            "output_lengths": lengths[:, 0],
-            "scores": scores[:, 0],
-        }
+        found = {"output_ids": ids[:, 0], "output_lengths": lengths[:, 0], "scores": scores[:, 0]}
+        if generator.aligns:
+            target = found["output_ids"], found["output_lengths"]
+            found["alignments"] = generator.alignment(input_ids, input_lengths, *target)
+        return found
 
     functions = {
         TRANSLATE_IDS: _concrete(translate_ids, _SOURCE_INPUTS),

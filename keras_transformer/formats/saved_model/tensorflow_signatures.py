@@ -14,6 +14,7 @@ from keras_transformer.formats.export_translator import TRANSLATE_IDS, TRANSLATE
 from keras_transformer.formats.guarded_generator import GuardedGenerator
 from keras_transformer.formats.saved_model.reader import TOKENIZERS, vocabularies_of
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text.tensorflow_alignment import TensorFlowWordAligner
 from keras_transformer.text.tensorflow_sentencepiece import TensorFlowSentencePieceTokenizer
 from keras_transformer.text.tensorflow_terms import TensorFlowTermEncoder
 from keras_transformer.types import COUNT
@@ -60,6 +61,9 @@ class TranslationSignatures(tf.Module):
         num_results = generator.options.num_results or generator.options.beam_size
         if num_results > 1:
             self._search_nbest = self._by_length(self._search(num_results))
+        if generator.aligns:
+            self._align = self._by_length_of_pairs(generator.alignment)
+            self._aligner = TensorFlowWordAligner(source_tokenizer, tokenizer)
         self._has_terms = terms
         if terms:
             self._source_model, self._model = source_tokenizer.model_bytes, tokenizer.model_bytes
@@ -93,35 +97,53 @@ class TranslationSignatures(tf.Module):
         return signatures
 
     def _translate(self, inputs):
-        ids, lengths, scores = self._search_best(*self._encode(inputs, self._source_tokenizer))
-        return {"outputs": self._decode(ids, lengths)[:, 0], "scores": scores[:, 0]}
+        return _best(self._found_texts(self._search_best, inputs))
 
     def _translate_nbest(self, inputs):
-        ids, lengths, scores = self._search_nbest(*self._encode(inputs, self._source_tokenizer))
-        return {"outputs": self._decode(ids, lengths), "scores": scores}
+        return self._found_texts(self._search_nbest, inputs)
 
     def _translate_ids(self, input_ids, input_lengths):
         input_ids = _with_as_many(input_ids, "input_ids", input_lengths, "input_lengths")
-        ids, lengths, scores = self._search_best(input_ids, input_lengths)
-        return {"output_ids": ids[:, 0], "output_lengths": lengths[:, 0], "scores": scores[:, 0]}
+        return self._found_ids(self._search_best, input_ids, input_lengths)
 
     def _translate_with_terms(self, inputs, terms):
         inputs = _with_as_many(inputs, "inputs", terms, "terms")
-        source = self._encode(inputs, self._source_tokenizer)
         terms = tf.strings.unicode_transcode(terms, "UTF-8", "UTF-8", errors="replace")
-        ids, lengths, scores = self._search_terms(*source, self._term_encoder.forms(terms))
-        return {"outputs": self._decode(ids, lengths)[:, 0], "scores": scores[:, 0]}
+        forms = self._term_encoder.forms(terms)
+        return _best(self._found_texts(self._search_terms, inputs, forms))
 
     def _translate_ids_with_terms(self, input_ids, input_lengths, terms):
         input_ids = _with_as_many(input_ids, "input_ids", input_lengths, "input_lengths")
         input_ids = _with_as_many(input_ids, "input_ids", terms, "terms")
-        ids, lengths, scores = self._search_terms(input_ids, input_lengths, terms)
-        return {
-            "output_ids": ids[:, 0],
-            "output_lengths": lengths[:, 0],
-            "scores": scores[:, 0],
-            "vocabularies": tf.fill(tf.shape(input_lengths), self._vocabularies),
-        }
+        found = self._found_ids(self._search_terms, input_ids, input_lengths, terms)
+        return found | {"vocabularies": tf.fill(tf.shape(input_lengths), self._vocabularies)}
+
+    def _found_ids(self, search, input_ids, input_lengths, *terms):
+        """Return the outputs of a signature that maps ids to ids."""
+        ids, lengths, scores = search(input_ids, input_lengths, *terms)
+        found = {"output_ids": ids[:, 0], "output_lengths": lengths[:, 0], "scores": scores[:, 0]}
+        if self._generator.aligns:
+            target = found["output_ids"], found["output_lengths"]
+            found["alignments"] = self._align(input_ids, input_lengths, *target)
+        return found
+
+    def _found_texts(self, search, inputs, *terms):
+        """Return the outputs of a signature that maps strings to strings, (batch, n)."""
+        source = self._encode(inputs, self._source_tokenizer)
+        ids, lengths, scores = search(*source, *terms)
+        found = {"outputs": self._decode(ids, lengths), "scores": scores}
+        if self._generator.aligns:
+            found["alignments"] = self._links(source, found["outputs"])
+        return found
+
+    def _links(self, source, outputs):
+        """Return the links of words, in Pharaoh format, of sources and outputs (batch, n)."""
+        source = [tf.repeat(each, outputs.shape[1], axis=0) for each in source]
+        # The tokens of the text, as in `Translator.align`, may differ from those that were found.
+        target = self._encode(tf.reshape(outputs, [-1]), self._tokenizer)
+        weights = self._align(*source, *target)
+        links = self._aligner.pharaoh(self._generator.source(*source), target[0], weights)
+        return tf.reshape(links, tf.shape(outputs))
 
     def _tokenizer_models(self, inputs):
         models = tf.where(inputs == "source", self._source_model, self._model)
@@ -154,10 +176,28 @@ class TranslationSignatures(tf.Module):
                 [search] * NUM_GROUPS,
                 group_by_length(input_lengths),
                 (input_ids, input_lengths),
-                self._generator.tokens.pad,
+                padding=self._generator.tokens.pad,
             )
 
         return tf.function(search_all, input_signature=[_IDS, _LENGTHS], autograph=False)
+
+    def _by_length_of_pairs(self, align: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that aligns the pairs of each length group on their own."""
+        inputs = [_IDS, _LENGTHS] * 2
+        align_group = tf.function(
+            lambda *pairs: (align(*pairs),), input_signature=inputs, autograph=False
+        )
+
+        def align_all(input_ids, input_lengths, target_ids, target_lengths):
+            (weights,) = search_groups(
+                [align_group] * NUM_GROUPS,
+                group_by_length(tf.maximum(input_lengths, target_lengths)),
+                (input_ids, input_lengths, target_ids, target_lengths),
+                padding=0,
+            )
+            return weights
+
+        return tf.function(align_all, input_signature=inputs, autograph=False)
 
     def _search_with_terms(self, search_best: Callable[..., Any]) -> Callable[..., Any]:
         """Return a search with terms. Rows without terms use `search_best`."""
@@ -175,7 +215,7 @@ class TranslationSignatures(tf.Module):
                 [lambda ids, lengths, _: search_best(ids, lengths), search],
                 tf.cast(has_terms, tf.int32),
                 (input_ids, input_lengths, terms),
-                self._generator.tokens.pad,
+                padding=self._generator.tokens.pad,
             )
 
         return tf.function(search_all, input_signature=inputs, autograph=False)
@@ -226,6 +266,11 @@ class TranslationSignatures(tf.Module):
         return tf.reshape(self._tokenizer.detokenize(rows), [batch_size, ids.shape[1]])
 
 
+def _best(found: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Return the first result of each row."""
+    return {name: values[:, 0] for name, values in found.items()}
+
+
 def _with_as_many(tensor: tf.Tensor, name: str, other: tf.Tensor, other_name: str) -> tf.Tensor:
     """Return a tensor with a check that another input has the same number of rows."""
     sizes = tf.shape(tensor)[0], tf.shape(other)[0]
@@ -269,22 +314,22 @@ def group_by_length(lengths: tf.Tensor) -> tf.Tensor:
 
 
 def search_groups(
-    searches: Sequence[Callable[..., Found]],
+    searches: Sequence[Callable[..., tuple[tf.Tensor, ...]]],
     group: tf.Tensor,
     inputs: Sequence[tf.Tensor],
-    padding_id: int,
-) -> Found:
+    padding: int,
+) -> tuple[tf.Tensor, ...]:
     """Call a search for each group of rows, so that short rows do not wait for long ones.
 
     A search runs until the longest output of the batch ends, with caches sized for the longest
     source. A single long row would make a batch of short rows as expensive as a batch of long rows.
 
     Args:
-        searches: for each group, a function that maps the inputs of its rows to ids int32 (batch,
-            n, output), lengths int32 (batch, n) and scores float32 (batch, n).
+        searches: for each group, a function that maps the inputs of its rows to tensors (batch,
+            ...), such as a `Found`.
         group: int32 (batch,), the number of each row's group.
         inputs: ids int32 (batch, length), lengths int32 (batch,), and other tensors (batch, ...).
-        padding_id: id used to pad the outputs.
+        padding: value used to pad results of different sizes.
 
     Returns:
         The results of the searches in the original row order.
@@ -300,22 +345,31 @@ def search_groups(
         others_of_group = [tf.gather(each, rows[-1]) for each in others]
         found.append(search(ids_of_group, lengths_of_group, *others_of_group))
     place = _inverse(tf.concat(rows, axis=0))  # (batch,)
-    ids, output_lengths, scores = zip(*found, strict=True)
-    ids = tf.concat(_equally_long(ids, padding_id), axis=0)
     return tuple(
-        tf.gather(values, place)
-        for values in (ids, tf.concat(output_lengths, axis=0), tf.concat(scores, axis=0))
+        tf.gather(tf.concat(_equally_large(results, padding), axis=0), place)
+        for results in zip(*found, strict=True)
     )
 
 
-def _equally_long(arrays: Sequence[tf.Tensor], padding_id: int) -> list[tf.Tensor]:
-    """Pad arrays (batch, n, output) to the length of the longest array."""
-    lengths = [tf.shape(array)[2] for array in arrays]
-    longest = tf.reduce_max(tf.stack(lengths))
-    return [
-        tf.pad(array, [[0, 0], [0, 0], [0, longest - length]], constant_values=padding_id)
-        for array, length in zip(arrays, lengths, strict=True)
-    ]
+def _equally_large(arrays: Sequence[tf.Tensor], padding: int) -> Sequence[tf.Tensor]:
+    """Pad arrays (batch, ...) to the size of the largest array."""
+    rank = arrays[0].shape.rank
+    for axis in range(1, rank):
+        known = {array.shape[axis] for array in arrays}
+        if len(known) == 1 and None not in known:
+            continue
+        sizes = [tf.shape(array)[axis] for array in arrays]
+        largest = tf.reduce_max(tf.stack(sizes))
+        before, after = [[0, 0]] * axis, [[0, 0]] * (rank - axis - 1)
+        arrays = [
+            tf.pad(
+                array,
+                [*before, [0, largest - size], *after],
+                constant_values=tf.cast(padding, array.dtype),
+            )
+            for array, size in zip(arrays, sizes, strict=True)
+        ]
+    return arrays
 
 
 def _inverse(permutation: tf.Tensor) -> tf.Tensor:
