@@ -3,7 +3,7 @@
 import abc
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -20,14 +20,16 @@ from keras_transformer.formats.sentence_translator import Rows, SentenceTranslat
 from keras_transformer.installation import CORES, num_cores
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text.alignment import Alignment
 from keras_transformer.text.glossary import Terms
 from keras_transformer.text.sentence_encoding import batches_by_length
 from keras_transformer.text.term_forms import array_of_terms, hypotheses_of
 from keras_transformer.text.variables import NONE
-from keras_transformer.types import TermForm
+from keras_transformer.types import MarkupKind, TermForm
 
-# The signatures that a translator calls.
+# The signatures that translators of exports call.
 TRANSLATE_IDS, TRANSLATE_IDS_WITH_TERMS = "translate_ids", "translate_ids_with_terms"
+ALIGN_IDS = "align_ids"
 _MOST_THREADS = 4  # default limit; more threads are seldom faster and slow down other processes
 
 Encoded = TypeVar("Encoded")  # a sentence as model input
@@ -40,11 +42,14 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
     translation of an empty sentence is empty. Unpaired surrogates are replaced with U+FFFD.
     """
 
-    def __init__(self, batch_size: int, long_sentences: Literal["refuse", "cut"]) -> None:
+    def __init__(
+        self, batch_size: int, long_sentences: Literal["refuse", "cut"], source_language: str
+    ) -> None:
         check_positive_int("batch_size", batch_size)
         check_one_of("long_sentences", long_sentences, ("refuse", "cut"))
         self.batch_size = batch_size
         self.long_sentences: Literal["refuse", "cut"] = long_sentences
+        self.source_language = source_language
 
     @of_one_or_many
     def translate(
@@ -54,6 +59,7 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
         *,
         glossary: Terms | None = None,
         keep: str | None = None,
+        markup: MarkupKind | None = None,
     ) -> list[str]:
         """Return the best translation of each sentence.
 
@@ -61,18 +67,25 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
             sentences: sentences to translate, or a single sentence.
             progress: whether to show a progress bar on stderr.
             glossary, keep: as in `Translator.translate`. They need an export with `terms=True`.
+            markup: as in `Translator.translate`. It also needs a model with an alignment head, and
+                `long_sentences="refuse"`.
 
         Returns:
             The translations in the order of `sentences`; for a single sentence, a string.
 
         Raises:
             ValueError, UserInputError: see `translate_with_scores`.
-            UserInputError: the export has no terms, or the terms of a sentence cannot be met.
+            UserInputError: the export has no terms or no alignment head, the terms of a sentence
+                cannot be met, or an XML document is not well-formed.
         """
-        if glossary is not None or keep not in (None, NONE):
+        if glossary is not None or markup is not None or keep not in (None, NONE):
+            if TRANSLATE_IDS_WITH_TERMS not in self._signature_names:
+                raise no_terms(self._place)
+            if markup is not None:
+                self._check_aligns()
             sentences = checked_strings("sentences", sentences)
-            how: dict[str, Any] = {"progress": progress, "glossary": glossary, "keep": keep}
-            return self._with_terms.translate(sentences, **how)
+            how: dict[str, Any] = {"glossary": glossary, "keep": keep, "markup": markup}
+            return self._by_ids.translate(sentences, progress=progress, **how)
         return [text for text, _ in self.translate_with_scores(sentences, progress)]
 
     __call__ = translate
@@ -107,14 +120,48 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
                 results[i] = text, float(score)
         return results
 
+    def align(
+        self, sources: Iterable[str], targets: Iterable[str], *, progress: bool = False
+    ) -> list[Alignment]:
+        """Align translations with their sources, as `Translator.align` does.
+
+        Args:
+            sources, targets, progress: as in `Translator.align`.
+
+        Returns:
+            The alignments in the order of `sources`.
+
+        Raises:
+            UserInputError: the model has no alignment head.
+        """
+        self._check_aligns()
+        return self._by_ids.align(sources, targets, progress=progress)
+
+    def _check_aligns(self) -> None:
+        if ALIGN_IDS not in self._signature_names:
+            raise UserInputError(
+                f"{self._place} has no alignment head: train one with `train --alignment-only`, "
+                "and export the model again."
+            )
+
     def check_lengths(self, sources: Iterable[str]) -> None:
         """Raise `SentenceTooLong` if a source is too long, even with `long_sentences="cut"`."""
         self._encode("sources", sources, "refuse")
 
     @property
     @abc.abstractmethod
-    def _with_terms(self) -> "TranslatorWithTerms":
-        """The translator for sentences with terms. Raises `no_terms` if the export has none."""
+    def _place(self) -> object:
+        """The location of the export, for messages."""
+
+    @property
+    @abc.abstractmethod
+    def _signature_names(self) -> Collection[str]:
+        """The names of the export's signatures."""
+
+    @property
+    @abc.abstractmethod
+    def _by_ids(self) -> "IdsTranslator":
+        """The translator of an export with terms or with an alignment head."""
 
     @abc.abstractmethod
     def _encode(
@@ -133,16 +180,21 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
 # Maps ids and terms to the ids and scores of the best translations. The terms are the array of
 # `array_of_terms`, or None for rows without terms.
 RunIds = Callable[[Rows, np.ndarray | None], tuple[Rows, Iterable[float]]]
+# Maps ids of sources and of targets to weights (batch, target, source).
+AlignIds = Callable[[Rows, Rows], np.ndarray]
 
 
-class TranslatorWithTerms(SentenceTranslator):
-    """Translates sentences with terms and variables with an export that maps ids to ids.
+class IdsTranslator(SentenceTranslator):
+    """Translates and aligns sentences with an export that maps ids to ids.
+
+    Unlike the strings of an export, its ids may have terms and variables.
 
     Args:
         run: function that runs the export on a batch.
         source_tokenizer, tokenizer: the tokenizers of the export.
-        max_source_length: maximum number of source tokens, counting EOS.
-        batch_size, long_sentences, target_language: as in `Translator`.
+        search_options: `max_source_length` and `extra_length` of the export.
+        batch_size, long_sentences, source_language, target_language: as in `Translator`.
+        align: function that aligns a batch; None if the export has no alignment head.
     """
 
     max_length = None
@@ -153,30 +205,32 @@ class TranslatorWithTerms(SentenceTranslator):
         run: RunIds,
         source_tokenizer: SentencePieceTokenizer,
         tokenizer: SentencePieceTokenizer,
+        search_options: SearchOptions,
         *,
-        max_source_length: int,
         batch_size: int,
         long_sentences: Literal["refuse", "cut"],
+        source_language: str = "en",
         target_language: str | None = None,
+        align: AlignIds | None = None,
     ) -> None:
         super().__init__(
             source_tokenizer,
             tokenizer,
-            SearchOptions(max_source_length=max_source_length),
+            search_options,
             batch_size=batch_size,
             long_sentences=long_sentences,
-            source_language="en",
+            source_language=source_language,
             target_language=target_language,
         )
-        generator: Any = _IdsGenerator(run, batch_size)
+        generator: Any = _IdsGenerator(run, align, batch_size)
         self._generator = generator
 
 
 class _IdsGenerator:
-    """The `search` of a `TranslatorWithTerms`."""
+    """The `search` and the `alignment` of an `IdsTranslator`."""
 
-    def __init__(self, run: RunIds, batch_size: int) -> None:
-        self._run, self._batch_size = run, batch_size
+    def __init__(self, run: RunIds, align: AlignIds | None, batch_size: int) -> None:
+        self._run, self._align, self._batch_size = run, align, batch_size
 
     def search(
         self,
@@ -204,6 +258,36 @@ class _IdsGenerator:
                             "export the model with a larger `extra_length`."
                         )
                     yield i, [ids], [float(score)]
+
+    def alignment(
+        self, source_rows: Rows, target_rows: Rows, progress: bool = False
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield `(index, weights)` for each pair: float32 (target tokens, source tokens + EOS)."""
+        assert self._align is not None
+        lengths = [max(map(len, pair)) for pair in zip(source_rows, target_rows, strict=True)]
+        for indices in batches_by_length(range(len(lengths)), lengths, self._batch_size, progress):
+            sides = [[rows[i] for i in indices] for rows in (source_rows, target_rows)]
+            for i, weights in zip(indices, self._align(*sides), strict=True):
+                weights = weights[: len(target_rows[i]), : len(source_rows[i]) + 1]
+                if np.isnan(weights).any():
+                    raise UserInputError(f"The {SCORES_NOT_FINITE}")
+                yield i, weights
+
+
+def padded_ids(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ids, int32 (batch, length), and the lengths of rows, as inputs of a signature."""
+    lengths = np.array([*map(len, rows)], "int32")
+    ids = np.zeros((len(rows), max(1, *lengths)), "int32")  # padding is not read
+    for array, row in zip(ids, rows, strict=True):
+        array[: len(row)] = row
+    return ids, lengths
+
+
+def source_and_target(source_rows: Rows, target_rows: Rows) -> dict[str, np.ndarray]:
+    """Return the inputs of the signature `ALIGN_IDS`."""
+    names = ("input_ids", "input_lengths", "target_ids", "target_lengths")
+    arrays = (*padded_ids(source_rows), *padded_ids(target_rows))
+    return dict(zip(names, arrays, strict=True))
 
 
 def no_terms(what: object) -> UserInputError:

@@ -133,7 +133,11 @@ class Reading:
     def for_whole_sentences(self) -> dict[str, Any]:
         """Arguments for a reader that refuses long sentences instead of splitting them."""
         long_sentences = "cut" if self.long_sentences == "cut" else "refuse"
-        return {**self.given_batch_size, "long_sentences": long_sentences}
+        return {
+            **self.given_batch_size,
+            "long_sentences": long_sentences,
+            "source_language": self.source_language,
+        }
 
     @property
     def given_batch_size(self) -> dict[str, Any]:

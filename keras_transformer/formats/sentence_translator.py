@@ -126,8 +126,8 @@ class SentenceTranslator(HasSearchOptions):
                 default is "auto" with `markup`, otherwise "none". CTranslate2 does not
                 support it.
             markup: "html", "xml" or "markdown": each of `sentences` is a document or a part of it,
-                which is returned with its text translated; see `text.parse_markup`. Only
-                `Translator` supports it, without prefixes.
+                which is returned with its text translated; see `text.parse_markup`. Not supported
+                with prefixes or by CTranslate2.
 
         Returns:
             The translations in the order of `sentences`; for a single sentence, a string. Each
@@ -214,7 +214,7 @@ class SentenceTranslator(HasSearchOptions):
     def align(
         self, sources: Iterable[str], targets: Iterable[str], *, progress: bool = False
     ) -> list[Alignment]:
-        """Align translations with their sources using the cross-attention weights.
+        """Align translations with their sources.
 
         Args:
             sources: the source sentences.
@@ -226,7 +226,8 @@ class SentenceTranslator(HasSearchOptions):
 
         Reference:
             Garg et al., "Jointly Learning to Align and Translate with Transformer Models", 2019,
-            section 4.2. The penultimate layer's attention is averaged over its heads.
+            section 4.2. Without an alignment head, the cross-attention of the penultimate layer is
+            averaged over its heads.
         """
         sources = checked_strings("sources", sources)
         source_rows, target_rows = self.encode_pairs(sources, targets)

@@ -106,8 +106,9 @@ def test_an_export_for_litert_is_of_one_search(trained_run, run, translated, mon
     code, _, lines = translated(run, "litert", *flags, "--beam-size=1")
     # The fake export is the same.
     assert lines[0] == told + "was made with different search options."
-    code, _, lines = translated(run, "litert", *flags, "--keep=auto")
-    assert lines[0] == told + "was made without terms."
+    for needed in ("--keep=auto", "--markup=html"):
+        code, _, lines = translated(run, "litert", *flags, needed)
+        assert lines[0] == told + "was made without terms."
 
 
 @pytest.mark.slow
@@ -127,6 +128,9 @@ def test_an_export_has_terms_if_the_command_needs_them(run, translated, tmp_path
     expected = translator.translate(text.splitlines())
     assert translated(run, "litert", *flags, text=text)[:2] == (0, expected)
     assert times(path) == before
+    code, lines, told = translated(run, "litert", *flags, "--markup=html", text="<p>one</p>")
+    assert (code, lines) == (2, [])
+    assert told[-1].startswith(f"error: {path} has no alignment head: train one with ")
 
 
 @pytest.mark.slow

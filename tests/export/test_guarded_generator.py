@@ -6,8 +6,13 @@ from keras import ops
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.format import NO_SCORE
-from keras_transformer.formats.guarded_generator import GuardedGenerator, exported_search
+from keras_transformer.formats.guarded_generator import (
+    GuardedGenerator,
+    exported_graph,
+    exported_search,
+)
 from keras_transformer.inference.translator import Translator
+from keras_transformer.models import with_alignment_head
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from tests.random_translation import build
@@ -91,6 +96,46 @@ def test_a_translation_longer_than_any_output_has_no_score(tokenizer, model, opt
     assert scores[0] > NO_SCORE
     assert scores[1] == NO_SCORE
     assert scores[2] == pytest.approx(scores[0], abs=1e-4)
+
+
+def aligned(translator, generator, tolerance=1e-5):
+    """Compare the weights of some pairs with the translator's."""
+    sources, targets = [[7, 8, 9], [], [6]], [[9, 3], [5, 6], []]
+    arrays = [np.array(rows, "int32") for rows in ([[7, 8, 9], [7] * 3, [6] * 3], [[9, 3, 4]] * 3)]
+    arrays[1][1] = [5, 6, 4]
+    lengths = [np.array([*map(len, rows)], "int32") for rows in (sources, targets)]
+    found = ops.convert_to_numpy(generator.alignment(arrays[0], lengths[0], arrays[1], lengths[1]))
+    assert (found.dtype, found.shape) == ("float32", (3, 3, 4))
+    expected = np.zeros((3, 3, 4))
+    for i, weights in translator._generator.alignment(sources, targets):
+        expected[i, : len(targets[i]), : len(sources[i]) + 1] = weights
+    np.testing.assert_allclose(found, expected, atol=tolerance)
+
+
+def test_alignments_are_the_translators(tokenizer):
+    sizes = {"num_decoder_layers": 2}
+    own = build(tokenizer, alignment_layer=2, **sizes)
+    other = with_alignment_head(build(tokenizer, 1, **sizes), 1, 2)
+    limited = build(tokenizer, positions="learned", max_length=6, alignment_layer=1, **sizes)
+    for models in ([own], [other], [own, other], [limited]):
+        translator = Translator(models, tokenizer, **OPTIONS)
+        generator = generator_of(translator)
+        assert generator.aligns
+        aligned(translator, generator)
+    # Five tokens and EOS are all that the model can read.
+    long = np.full((1, 9), 7, "int32"), np.array([9], "int32")
+    weights = ops.convert_to_numpy(generator.alignment(*long, *long))
+    assert weights.shape == (1, 9, 6)
+    np.testing.assert_allclose(weights.sum(axis=2), [[1] * 5 + [0] * 4], atol=1e-5)
+    for models in ([build(tokenizer)], [own, build(tokenizer, **sizes)]):
+        assert not generator_of(Translator(models, tokenizer, **OPTIONS)).aligns
+
+
+def test_alignments_in_bfloat16_are_float32(tokenizer):
+    translator = Translator(build(tokenizer, alignment_layer=1), tokenizer, **OPTIONS)
+    models, generator = exported_graph(translator, exported_search(translator), "bfloat16")
+    assert models[0].dtype_policy.name == "bfloat16"
+    aligned(translator, generator, tolerance=0.05)
 
 
 def test_options_are_the_translators_unless_given(translator):

@@ -5,8 +5,11 @@ import json
 import pytest
 
 from keras_transformer.formats.litert.reader import LiteRTDirectory
+from keras_transformer.formats.litert.writer import export_litert
 from keras_transformer.inference.translator import Translator
 from keras_transformer.interop import import_marian, import_marian_run
+from keras_transformer.models import with_alignment_head
+from keras_transformer.runs.run_directory import RunDirectory
 from tests.interop.marian_folders import ENGLISH, GERMAN, write_hugging_face
 from tests.pages.conftest import LINES
 from tests.pages.page import Page, run_code
@@ -30,18 +33,28 @@ def marian_folder(tmp_path, monkeypatch):
 
 def check_code(run, capsys):
     """Run the page's code on a run; what it prints is what the translator finds."""
+    translator = Translator.load(run)
+    guided = Translator(
+        with_alignment_head(translator.models[0]),
+        translator.tokenizer,
+        source_tokenizer=translator.source_tokenizer,
+        **RunDirectory.open(run).search_defaults(),
+    )
+    export_litert(guided, "saved_models/en_de_aligned", terms=True)
     PAGE.run_code()
     output = capsys.readouterr().out.splitlines()
     small_house, tree = Translator.load(run).translate(LINES[:2])
     assert output[:2] == ["saved_models/en_de_litert", repr([small_house, ""])]
     assert output[2].split(" ", 1)[1] == tree
-    translator = Translator.load(run)
     assert output[3] == translator.translate(LINES[0], glossary={"house": ["Haus", "Häuser"]})
     assert output[4] == translator.translate("Hello {name}!", keep="auto")
-    assert output[5] == small_house
+    (alignment,) = guided.align(["A small house."], ["Ein kleines Haus."])
+    assert output[5] == alignment.pharaoh()
+    assert output[6] == guided.translate("<p>A <b>small</b> house.</p>", markup="html")
+    assert output[7] == small_house
     greedy = Translator.load(run, beam_size=1)
-    assert output[6] == greedy.translate(LINES[:1])[0]
-    assert len(output) == 7
+    assert output[8] == greedy.translate(LINES[:1])[0]
+    assert len(output) == 9
 
 
 @pytest.mark.tensorflow

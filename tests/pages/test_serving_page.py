@@ -13,6 +13,7 @@ from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
 from keras_transformer import Translator
+from keras_transformer.models import with_alignment_head
 from keras_transformer.serving import TranslationClient
 from keras_transformer.toolkit.serving.model_server import ExportedModel, ServerOptions
 from tests.pages.page import Page, run_code
@@ -48,6 +49,14 @@ def place(trained_run, tmp_path_factory):
         path = page["export_saved_model"](page["translator"], "saved_models/en_de", terms=True)
         shutil.rmtree(page["path"])
         path.rename(page["path"])
+        translator = page["translator"]
+        aligned = Translator(
+            with_alignment_head(translator.models[0]),
+            translator.tokenizer,
+            source_tokenizer=translator.source_tokenizer,
+            beam_size=1,
+        )
+        page["export_saved_model"](aligned, "saved_models/en_de_aligned", terms=True)
     return place
 
 
@@ -137,6 +146,9 @@ def test_the_code_runs_from_top_to_bottom(place, server, expected, monkeypatch, 
         code = code.replace(address, there)
     run_code([code], PAGE.path.name)
     lines = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"\d-0 \d-1 \d-2", " ".join(sorted(lines[0].split(), key=lambda e: e[-1])))
+    assert re.fullmatch("<p>.*<b>.*</b>.*</p>", lines[1])
+    lines = lines[2:]
     assert lines[0] == str([first, ""])
     assert lines[1].endswith(f"  {first}")
     assert [len(lines), lines[-5]] == [10, second]

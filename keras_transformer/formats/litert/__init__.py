@@ -16,6 +16,6 @@ LITERT = Format(
     flags=(WITH_TERMS,),
     runtime="litert.reader:interpreter_class",
     reader="litert.reader:open_export",
-    lacks=("glossary_tags", "markup", "sample", "n_best", "tab_prefix"),
+    lacks=("glossary_tags", "sample", "n_best", "tab_prefix"),
 )
 FORMATS = (LITERT,)

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,19 +17,22 @@ import numpy as np
 
 from keras_transformer.files import write_json
 from keras_transformer.formats.export_translator import (
+    ALIGN_IDS,
     TRANSLATE_IDS,
     TRANSLATE_IDS_WITH_TERMS,
     ExportTranslator,
-    TranslatorWithTerms,
+    IdsTranslator,
     cpu_threads,
-    no_terms,
     opening,
+    padded_ids,
+    source_and_target,
 )
 from keras_transformer.formats.format import Reading
 from keras_transformer.formats.litert import LITERT
 from keras_transformer.formats.registry import FORMAT_VERSION, read_export
 from keras_transformer.formats.sentence_translator import Rows
 from keras_transformer.installation import LOG_LEVEL, requiring, without_logs
+from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_encoding import TargetTags
 from keras_transformer.text.sentencepiece_tokenizer import (
@@ -55,6 +58,7 @@ class _Vocabulary(msgspec.Struct):
 
 class _Limits(msgspec.Struct):
     max_source_length: Annotated[int, msgspec.Meta(ge=2)]
+    extra_length: Annotated[int, msgspec.Meta(ge=0)]
 
 
 class _Record(msgspec.Struct):
@@ -154,6 +158,7 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
         long_sentences: how to handle sentences that are too long: `"refuse"` raises
             `SentenceTooLong`; `"cut"` drops the end and issues a `LongSentenceWarning`.
         target_language: target language code for multilingual models, as in `Translator`.
+        source_language: language whose rules divide the text of documents with markup.
 
     Raises:
         ValueError: an argument is invalid.
@@ -179,8 +184,9 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
         batch_size: int = 8,
         long_sentences: Literal["refuse", "cut"] = "cut",
         target_language: str | None = None,
+        source_language: str = "en",
     ) -> None:
-        super().__init__(batch_size, long_sentences)
+        super().__init__(batch_size, long_sentences, source_language)
         num_threads = cpu_threads(num_threads)
         interpreter = interpreter_class()
         self._directory = directory
@@ -191,7 +197,8 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
         self._tags = TargetTags(self.source_tokenizer, target_language)
         with opening(f"LiteRT cannot open {files.model_path}", RuntimeError, ValueError):
             self._model = interpreter(model_path=str(files.model_path), num_threads=num_threads)
-            self._translate_ids = self._model.get_signature_runner(TRANSLATE_IDS)
+            runner = self._model.get_signature_runner(TRANSLATE_IDS)
+        self._runners: dict[str, Callable[..., dict[str, np.ndarray]]] = {TRANSLATE_IDS: runner}
         self._lock = threading.Lock()
         self._first: Callable[[], contextlib.AbstractContextManager[None]] = without_logs
 
@@ -202,44 +209,61 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
         rows = self._tags.encode(name, sentences, most, long_sentences)
         return rows, [len(row) for row in rows]
 
+    @property
+    def _place(self) -> PathLike:
+        return self._directory
+
+    @property
+    def _signature_names(self) -> Collection[str]:
+        return self._model.get_signature_list().keys()
+
     @functools.cached_property
-    def _with_terms(self) -> TranslatorWithTerms:
-        if TRANSLATE_IDS_WITH_TERMS not in self._model.get_signature_list():
-            raise no_terms(self._directory)
-        return TranslatorWithTerms(
+    def _by_ids(self) -> IdsTranslator:
+        limits = self.settings["limits"]
+        return IdsTranslator(
             self._run_ids,
             self.source_tokenizer,
             self.tokenizer,
-            max_source_length=self.settings["limits"]["max_source_length"],
+            SearchOptions(
+                max_source_length=limits["max_source_length"], extra_length=limits["extra_length"]
+            ),
             batch_size=self.batch_size,
             long_sentences=self.long_sentences,
+            source_language=self.source_language,
             target_language=self._target_language,
+            align=self._align_ids,
         )
-
-    @functools.cached_property
-    def _translate_ids_with_terms(self) -> Callable[..., dict[str, np.ndarray]]:
-        return self._model.get_signature_runner(TRANSLATE_IDS_WITH_TERMS)
 
     def _run(self, encoded: Sequence[list[int]]) -> tuple[list[str], np.ndarray]:
         ids, scores = self._run_ids(encoded, None)
         return self.tokenizer.decode(ids), scores
 
     def _run_ids(self, rows: Rows, terms: np.ndarray | None) -> tuple[Rows, np.ndarray]:
-        lengths = np.array([len(row) for row in rows], "int32")
-        input_ids = np.zeros((len(rows), lengths.max()), "int32")  # padding is not read
-        for array, row in zip(input_ids, rows, strict=True):
-            array[: len(row)] = row
+        input_ids, lengths = padded_ids(rows)
         inputs = {"input_ids": input_ids, "input_lengths": lengths}
-        errors = RuntimeError, ValueError, TypeError, KeyError  # if the outputs differ
-        with opening(f"LiteRT cannot run the model of {self._directory}", *errors):
-            with self._lock, self._first():
-                self._first = contextlib.nullcontext  # only the first call logs the delegate
-                if terms is None:
-                    outputs = self._translate_ids(**inputs)
-                else:
-                    outputs = self._translate_ids_with_terms(**inputs, terms=terms)
+        if terms is None:
+            outputs = self._call(TRANSLATE_IDS, **inputs)
+        else:
+            outputs = self._call(TRANSLATE_IDS_WITH_TERMS, **inputs, terms=terms)
+        with self._running():
             found = zip(outputs["output_ids"], outputs["output_lengths"], strict=True)
             return [row[:length].tolist() for row, length in found], outputs["scores"]
+
+    def _align_ids(self, source_rows: Rows, target_rows: Rows) -> np.ndarray:
+        outputs = self._call(ALIGN_IDS, **source_and_target(source_rows, target_rows))
+        with self._running():
+            return outputs["alignments"]
+
+    def _call(self, signature: str, **inputs: np.ndarray) -> dict[str, np.ndarray]:
+        with self._running(), self._lock, self._first():
+            self._first = contextlib.nullcontext  # only the first call logs the delegate
+            if signature not in self._runners:
+                self._runners[signature] = self._model.get_signature_runner(signature)
+            return self._runners[signature](**inputs)
+
+    def _running(self) -> contextlib.AbstractContextManager[None]:
+        errors = RuntimeError, ValueError, TypeError, KeyError  # if the outputs differ
+        return opening(f"LiteRT cannot run the model of {self._directory}", *errors)
 
 
 def open_export(path: Path, reading: Reading) -> LiteRTTranslator:

@@ -10,6 +10,7 @@ from keras import ops
 from keras_transformer.decoding.next_tokens import OutputRules
 from keras_transformer.decoding.sentence_loop import reorder
 from keras_transformer.formats.export_translator import (
+    ALIGN_IDS,
     TRANSLATE_IDS,
     TRANSLATE_IDS_WITH_TERMS,
 )
@@ -53,6 +54,14 @@ def signatures(
     if terms:
         spec = tf.TensorSpec([None, None, None], tf.int32, "terms")
         functions[TRANSLATE_IDS_WITH_TERMS] = _concrete(translate_ids, [*_SOURCE_INPUTS, spec])
+    if generator.aligns:
+        targets = [
+            tf.TensorSpec([None, None], tf.int32, "target_ids"),
+            tf.TensorSpec([None], tf.int32, "target_lengths"),
+        ]
+        functions[ALIGN_IDS] = _concrete(
+            lambda *pairs: {"alignments": generator.alignment(*pairs)}, [*_SOURCE_INPUTS, *targets]
+        )
     return functions
 
 

@@ -43,6 +43,10 @@ def export_litert(
     - `translate_ids_with_terms`, only with `terms`: maps the same inputs and `terms`, the int32
       array of `decoding.RequiredTerms`, to the same outputs. If the terms of a row do not fit into
       the output limit or are not tokens, its output is empty and its score is `NO_SCORE`.
+    - `align_ids`, only if every model has an alignment head (see `ModelOptions`): maps `input_ids`,
+      `input_lengths`, `target_ids` and `target_lengths` to `alignments`, float32 (batch, target,
+      source), the weight of each source token, with EOS last, for each target token, as in
+      `Translator.align`. `translate_ids` and `translate_ids_with_terms` then also have this output.
     - `encode` and `step`, for apps with their own search: see `StepSignatures`.
 
     Args:

@@ -28,6 +28,6 @@ SAVED_MODEL = Format(
     runtime="saved_model.reader:start_runtime",
     reader="saved_model.reader:open_export",
     version="1",
-    lacks=("glossary_tags", "markup", "sample", "n_best", "tab_prefix", "target_language"),
+    lacks=("glossary_tags", "sample", "n_best", "tab_prefix", "target_language"),
 )
 FORMATS = (SAVED_MODEL,)

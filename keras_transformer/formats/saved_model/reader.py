@@ -4,7 +4,7 @@ import base64
 import functools
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,18 +15,21 @@ from keras_transformer.argument_checks import checked_strings
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.files import sync, writing
 from keras_transformer.formats.export_translator import (
+    ALIGN_IDS,
     TRANSLATE_IDS,
     TRANSLATE_IDS_WITH_TERMS,
     ExportTranslator,
-    TranslatorWithTerms,
-    no_terms,
+    IdsTranslator,
     opening,
+    padded_ids,
+    source_and_target,
 )
 from keras_transformer.formats.format import Reading
 from keras_transformer.formats.registry import check_export
 from keras_transformer.formats.sentence_translator import Rows
 from keras_transformer.input_files import read_record
 from keras_transformer.installation import requiring_tensorflow_text, start_backend_quietly
+from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_encoding import (
     CUT,
@@ -98,6 +101,7 @@ _MOST_CHARACTERS = 1 << 20
 
 class _Options(msgspec.Struct):
     max_source_length: Annotated[int, msgspec.Meta(ge=2)]
+    extra_length: Annotated[int, msgspec.Meta(ge=0)]
 
 
 class _Card(msgspec.Struct):
@@ -119,6 +123,7 @@ class SavedModelTranslator(ExportTranslator[str]):
         batch_size: maximum number of sentences in a batch.
         long_sentences: how to handle sentences that are too long: `"refuse"` raises
             `SentenceTooLong`; `"cut"` drops the end.
+        source_language: language whose rules divide the text of documents with markup.
 
     Raises:
         ValueError: an argument is invalid.
@@ -139,8 +144,9 @@ class SavedModelTranslator(ExportTranslator[str]):
         *,
         batch_size: int = 32,
         long_sentences: Literal["refuse", "cut"] = "cut",
+        source_language: str = "en",
     ) -> None:
-        super().__init__(batch_size, long_sentences)
+        super().__init__(batch_size, long_sentences, source_language)
         self._path = path = latest_version(directory)
         check_export(path)
         self.options = read_record(path / "model_card.json", _Card, _ADVICE).options
@@ -169,24 +175,36 @@ class SavedModelTranslator(ExportTranslator[str]):
                 lengths[i] = length
         return lengths
 
+    @property
+    def _place(self) -> Path:
+        return self._path
+
+    @property
+    def _signature_names(self) -> Collection[str]:
+        return self._signatures.keys()
+
     @functools.cached_property
-    def _with_terms(self) -> TranslatorWithTerms:
-        if TRANSLATE_IDS_WITH_TERMS not in self._signatures:
-            raise no_terms(self._path)
-        models = self._call(TOKENIZERS, inputs=SIDES)["models"]
-        return TranslatorWithTerms(
+    def _by_ids(self) -> IdsTranslator:
+        source_tokenizer, tokenizer = self._call(TOKENIZERS, inputs=SIDES)["models"]
+        return IdsTranslator(
             self._run_ids,
-            *map(decoded_tokenizer, models),
-            max_source_length=self.options.max_source_length,
+            decoded_tokenizer(source_tokenizer),
+            decoded_tokenizer(tokenizer),
+            SearchOptions(
+                max_source_length=self.options.max_source_length,
+                extra_length=self.options.extra_length,
+            ),
             batch_size=self.batch_size,
             long_sentences=self.long_sentences,
+            source_language=self.source_language,
+            align=self._align_ids,
         )
 
+    def _align_ids(self, source_rows: Rows, target_rows: Rows) -> np.ndarray:
+        return self._call(ALIGN_IDS, **source_and_target(source_rows, target_rows))["alignments"]
+
     def _run_ids(self, rows: Rows, terms: np.ndarray | None) -> tuple[Rows, Iterable[float]]:
-        lengths = np.array([*map(len, rows)], "int32")
-        ids = np.zeros((len(rows), lengths.max()), "int32")  # padding is not read
-        for array, row in zip(ids, rows, strict=True):
-            array[: len(row)] = row
+        ids, lengths = padded_ids(rows)
         inputs = {"input_ids": ids, "input_lengths": lengths}
         if terms is None:
             found = self._call(TRANSLATE_IDS, **inputs)

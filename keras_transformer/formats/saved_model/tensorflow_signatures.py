@@ -10,7 +10,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_transformer.formats.export_translator import TRANSLATE_IDS, TRANSLATE_IDS_WITH_TERMS
+from keras_transformer.formats.export_translator import (
+    ALIGN_IDS,
+    TRANSLATE_IDS,
+    TRANSLATE_IDS_WITH_TERMS,
+)
 from keras_transformer.formats.guarded_generator import GuardedGenerator
 from keras_transformer.formats.saved_model.reader import TOKENIZERS, vocabularies_of
 from keras_transformer.text import SentencePieceTokenizer
@@ -64,9 +68,9 @@ class TranslationSignatures(tf.Module):
         if generator.aligns:
             self._align = self._by_length_of_pairs(generator.alignment)
             self._aligner = TensorFlowWordAligner(source_tokenizer, tokenizer)
+        self._source_model, self._model = source_tokenizer.model_bytes, tokenizer.model_bytes
         self._has_terms = terms
         if terms:
-            self._source_model, self._model = source_tokenizer.model_bytes, tokenizer.model_bytes
             self._vocabularies = vocabularies_of(source_tokenizer, tokenizer)
             self._term_encoder = TensorFlowTermEncoder(tokenizer, self._tokenizer)
             self._search_terms = self._search_with_terms(search_best)
@@ -92,8 +96,12 @@ class TranslationSignatures(tf.Module):
                 TRANSLATE_IDS_WITH_TERMS: _signature(
                     self._translate_ids_with_terms, ids | {"terms": _TERMS}
                 ),
-                TOKENIZERS: _signature(self._tokenizer_models, strings),
             }
+        if self._generator.aligns:
+            targets = {"target_ids": _IDS, "target_lengths": _LENGTHS}
+            signatures[ALIGN_IDS] = _signature(self._align_ids, ids | targets)
+        if self._has_terms or self._generator.aligns:
+            signatures[TOKENIZERS] = _signature(self._tokenizer_models, strings)
         return signatures
 
     def _translate(self, inputs):
@@ -144,6 +152,13 @@ class TranslationSignatures(tf.Module):
         weights = self._align(*source, *target)
         links = self._aligner.pharaoh(self._generator.source(*source), target[0], weights)
         return tf.reshape(links, tf.shape(outputs))
+
+    def _align_ids(self, input_ids, input_lengths, target_ids, target_lengths):
+        input_ids = _with_as_many(input_ids, "input_ids", input_lengths, "input_lengths")
+        input_ids = _with_as_many(input_ids, "input_ids", target_ids, "target_ids")
+        target_ids = _with_as_many(target_ids, "target_ids", target_lengths, "target_lengths")
+        weights = self._align(input_ids, input_lengths, target_ids, target_lengths)
+        return {"alignments": weights}
 
     def _tokenizer_models(self, inputs):
         models = tf.where(inputs == "source", self._source_model, self._model)

@@ -63,6 +63,15 @@ def export_saved_model(
     - `tokenizers`: maps `inputs`, "source" or "target", to `models`, SentencePiece models in
       URL-safe base64.
 
+    If every model has an alignment head (see `ModelOptions`), the signatures that translate have
+    another output, `alignments`: with strings, the links of words in Pharaoh format, such as "0-0
+    2-1", in the shape of `outputs`; with ids, float32 (batch, output, source), the weight of each
+    source token, with EOS last, for each output token. They are those of `Translator.align`. There
+    are also `tokenizers` and another signature:
+
+    - `align_ids`: maps `input_ids`, `input_lengths`, `target_ids` and `target_lengths` to
+      `alignments`.
+
     The translation of an empty string is empty. Invalid UTF-8 is replaced with U+FFFD. Sources that
     are too long are truncated, and targets longer than any possible output get `NO_SCORE`. Each
     result is independent of the rest of its batch.

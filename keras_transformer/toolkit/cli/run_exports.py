@@ -366,7 +366,8 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
             options.source_language,
             models.target_language,
         )
-        terms = options.glossary is not None or options.keep not in (None, NONE)
+        needs_terms = (options.glossary, options.markup) != (None, None)
+        terms = needs_terms or options.keep not in (None, NONE)
         export = RunExport(engine, models, reading, options.shortlist, terms)
         return LineTranslator(options, export.load(), _glossary(options))
     translator = models.load(

@@ -24,7 +24,7 @@ from keras_transformer.argument_checks import (
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError, refuse
 from keras_transformer.formats.export_translator import (
     TRANSLATE_IDS_WITH_TERMS,
-    TranslatorWithTerms,
+    IdsTranslator,
     no_terms,
 )
 from keras_transformer.formats.format import NO_SCORE
@@ -35,6 +35,7 @@ from keras_transformer.formats.saved_model.reader import (
     vocabularies_of,
 )
 from keras_transformer.formats.sentence_translator import Rows
+from keras_transformer.search_options import SearchOptions
 from keras_transformer.text.glossary import Terms
 from keras_transformer.text.sentence_encoding import batches_by_length
 from keras_transformer.text.term_forms import array_of_terms
@@ -176,7 +177,7 @@ class TranslationClient:
             connection, model, version, timeout=timeout, retries=retries, backoff=backoff
         )
         self._place = self._served_model.place
-        self._translator: TranslatorWithTerms | None = None
+        self._translator: IdsTranslator | None = None
 
     @of_one_or_many
     def translate(
@@ -346,7 +347,7 @@ class TranslationClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _with_terms(self, again: bool = False) -> TranslatorWithTerms:
+    def _with_terms(self, again: bool = False) -> IdsTranslator:
         """Return the translator for sentences with terms, with the model's tokenizers."""
         if self._translator is None or again:
             if TRANSLATE_IDS_WITH_TERMS not in self._served_model.metadata()[1]:
@@ -359,11 +360,11 @@ class TranslationClient:
                     f"{self._place}: the signature `{TOKENIZERS}` must return SentencePiece "
                     f"models. Received: {short_repr(models)}"
                 ) from error
-            self._translator = TranslatorWithTerms(
+            self._translator = IdsTranslator(
                 functools.partial(self._run_ids, vocabularies_of(source_tokenizer, tokenizer)),
                 source_tokenizer,
                 tokenizer,
-                max_source_length=MOST_TOKENS,
+                SearchOptions(max_source_length=MOST_TOKENS),
                 batch_size=self.batch_size,
                 long_sentences="cut",
             )

@@ -401,12 +401,11 @@ class TestDocuments:
         assert "cannot be combined with `--markup`" in said
         assert f"`{flags[0].partition('=')[0]}" in said
 
-    def test_samples_and_exports_are_refused(self, command):
+    def test_samples_and_ctranslate2_are_refused(self, command):
         said = refusal(command("translate", "run", "--markup=html", "--sample"))
         assert said == "error: `--markup` has no effect with `--sample`, which does not search.\n"
-        for engine in ("ctranslate2", "litert", "saved-model"):
-            said = refusal(command("translate", "run", "--markup=html", f"--engine={engine}"))
-            assert said == f"error: `--markup` is not supported by `--engine {engine}`.\n"
+        said = refusal(command("translate", "run", "--markup=html", "--engine=ctranslate2"))
+        assert said == "error: `--markup` is not supported by `--engine ctranslate2`.\n"
 
     def test_a_document_that_cannot_be_read_is_one_line(self, command, tmp_path, monkeypatch):
         said = refusal(command("translate", "run", "--markup=html", stdin=b"a\xffb"))
