@@ -94,7 +94,8 @@ class WordLinks:
 
         Returns:
             float32 (batch, target_length, source_length) for rows that start with BOS. The row of
-            a token with links sums to 1, and is 0 for all other tokens.
+            each token sums to 1; a token of a word without links is linked to EOS. Rows of BOS,
+            and of pairs without any links, are 0.
         """
         found = np.zeros((len(pairs), *shape), "float32")
         for number, rows, indices in mixture.parts(pairs):
@@ -109,7 +110,7 @@ class WordLinks:
     def _of_pair(
         self, corpus: ParallelCorpus, index: int, links: NDArray[np.int32]
     ) -> NDArray[np.float32]:
-        """Return the weights of a pair, (target tokens, source tokens)."""
+        """Return the weights of a pair, (target tokens, source tokens and EOS)."""
         sources, targets = (
             side.numbers(ids)
             for side, ids in zip(
@@ -120,7 +121,8 @@ class WordLinks:
         # Words of a truncated or normalized sentence may be missing.
         links = links[(links < by_word.shape[::-1]).all(axis=1)]
         by_word[links[:, 1], links[:, 0]] = 1
-        by_token = by_word[targets][:, sources]
+        by_token = np.pad(by_word[targets][:, sources], [(0, 0), (0, 1)])
+        by_token[:, -1] = by_word.any() & ~by_token.any(axis=1)
         return by_token / np.maximum(1, by_token.sum(axis=1, keepdims=True))
 
     @property

@@ -64,6 +64,7 @@ class SentenceTranslator(HasSearchOptions):
     max_length: int | None
     _generator: Generator
     _has_terms = False  # whether the generator's `search` has the argument `terms`
+    _is_guided = False  # whether the generator's `alignment` is that of a trained head
     shortlist: Shortlist | None = None
 
     def __init__(
@@ -242,7 +243,8 @@ class SentenceTranslator(HasSearchOptions):
                 pieces[:-1], weights[:, :-1] = pieces[-2::-1], weights[:, -2::-1]
             if self.tokenizer.right_to_left:
                 target, weights = target[::-1], weights[::-1]
-            alignments.append(Alignment(pieces[first:], target, weights[:, first:]))
+            weights = weights[:, first:]
+            alignments.append(Alignment(pieces[first:], target, weights, self._is_guided))
         return alignments
 
     def encode_pairs(self, sources: Iterable[str], targets: Iterable[str]) -> tuple[Rows, Rows]:

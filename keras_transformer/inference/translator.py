@@ -131,6 +131,7 @@ class Translator(SentenceTranslator):
         self._settings: Mapping[str, object] = {}  # training settings, saved in presets
         models = model if isinstance(model, (list, tuple)) else [model]
         self.models = [Transformer.of(each) for each in models]
+        self._is_guided = all(model.alignment_head is not None for model in self.models)
         self._generator = self._row_generator()
         self.max_length = self._generator.max_length
 

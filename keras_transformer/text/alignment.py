@@ -18,6 +18,8 @@ class Alignment:
         target_pieces: pieces of the target, without EOS.
         weights: float array (target pieces, source pieces): the attention from each target piece to
             each source piece. Every row sums to 1.
+        is_guided: whether the weights are those of a head that was trained to align words. Other
+            heads often attend to EOS for want of anything better.
 
     Example:
         >>> weights = np.array([[0.1, 0.7, 0.2], [0.6, 0.3, 0.1]])
@@ -31,14 +33,16 @@ class Alignment:
     source_pieces: list[str]
     target_pieces: list[str]
     weights: np.ndarray
+    is_guided: bool = False
 
     def word_pairs(self) -> list[tuple[int, int]]:
-        """Align each target word with a source word.
+        """Align each target word with at most one source word.
 
         Words are separated by white space in the text as normalized by the tokenizer. Each target
         word is aligned with the source word that has the largest weight. This weight is averaged
         over the target word's pieces and summed over the source word's pieces. EOS in the source is
-        ignored.
+        ignored, unless the weights are guided: then a word is not aligned if EOS has the largest
+        weight.
 
         Returns:
             Sorted pairs of word indices `(source, target)`, counted from 0; empty if either side
@@ -48,9 +52,13 @@ class Alignment:
         from_target = _membership(self.target_pieces)  # (target words, target pieces)
         if not len(from_source):
             return []
-        pieces = from_target.sum(axis=1, keepdims=True)  # in each target word
-        weights = from_target @ self.weights[:, :-1] @ from_source.T / pieces
-        return sorted((int(source), target) for target, source in enumerate(weights.argmax(axis=1)))
+        weights = from_target @ self.weights[:, :-1] @ from_source.T
+        of_eos = from_target @ self.weights[:, -1]
+        return sorted(
+            (int(row.argmax()), target)
+            for target, row in enumerate(weights)
+            if row.max() >= of_eos[target] or not self.is_guided
+        )
 
     def words(self) -> tuple[list[str], list[str]]:
         """Return the source and target words that the indices in `word_pairs` refer to.

@@ -105,7 +105,8 @@ def find_variables(
               placeholders: `{name}`, `{{ name }}`, `${name}`, `%{name}`, `%s`, `%(name)s`,
               `%1$s`, `%@`, `%name%`, `%1`, `[X7X]` of Weblate, `{day, date, short}`, and arguments
               such as `{count, plural, one {...} other {...}}`. To translate the text inside these
-              arguments, use `IcuMessage`.
+              arguments, use `IcuMessage`. Angle brackets around an address or a placeholder belong
+              to it, as in `<me@example.org>`.
             - `"numbers"`: also numbers such as `1,234.50`, `12:30` and `50%`, although other
               languages may write them differently. Numbers that touch letters, such as `3rd`,
               are not included.
@@ -193,10 +194,9 @@ def _spans(text: str, keep: str) -> Iterator[tuple[int, int]]:
     if keep not in KEEP:
         yield from _matches(text, keep)
         return
-    yield from _urls(text)
-    for sign, pattern in _BY_SIGN:
-        if sign in text:  # most sentences contain none
-            yield from (match.span() for match in pattern.finditer(text))
+    for start, end in _found(text):
+        has_brackets = text[start - 1 : start] == "<" and text[end : end + 1] == ">"
+        yield start - has_brackets, end + has_brackets
     if _ICU_CHOICE.search(text):
         yield from _brace_groups(text)
     if keep == NUMBERS:
@@ -204,6 +204,14 @@ def _spans(text: str, keep: str) -> Iterator[tuple[int, int]]:
             neighbors = text[max(start - 1, 0) : start] + text[end : end + 1]
             if not any(map(is_letter, neighbors)):
                 yield start, end
+
+
+def _found(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of addresses, entities and placeholders."""
+    yield from _urls(text)
+    for sign, pattern in _BY_SIGN:
+        if sign in text:  # most sentences contain none
+            yield from (match.span() for match in pattern.finditer(text))
 
 
 def _urls(text: str) -> Iterator[tuple[int, int]]:

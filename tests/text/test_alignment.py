@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -17,8 +19,12 @@ def test_a_target_word_takes_the_source_word_of_most_weight():
     assert alignment.pharaoh() == "0-1 1-2 2-0"
 
 
-def test_the_weight_of_the_end_of_sentence_counts_for_no_word():
-    assert align("▁a ▁b", "▁x", [[0.1, 0.2, 0.7]]).word_pairs() == [(1, 0)]
+def test_only_a_guided_alignment_leaves_a_word_to_the_end_of_sentence():
+    # EOS has 0.5 and 0.3 of the pieces of `xx`, `b` has 0.2 and 0.7; EOS has most of `y`.
+    weights = [[0.3, 0.2, 0.5], [0.0, 0.7, 0.3], [0.1, 0.4, 0.5]]
+    alignment = align("▁a ▁b", "▁x x ▁y", weights)
+    assert alignment.word_pairs() == [(1, 0), (1, 1)]
+    assert dataclasses.replace(alignment, is_guided=True).word_pairs() == [(1, 0)]
 
 
 def test_source_pieces_are_summed_and_target_pieces_averaged():

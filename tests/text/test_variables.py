@@ -43,6 +43,8 @@ def found(text, keep="auto"):
         ("file:///etc/hosts sftp://u@h:22/~x", "file:///etc/hosts sftp://u@h:22/~x"),
         ("Write to a.b-c+d@mail.example.org.", "a.b-c+d@mail.example.org"),
         ("mailto:me@example.org, ü@ö.de", "mailto:me@example.org ü@ö.de"),
+        ("Me <me@example.org>, <http://a.org>", "<me@example.org> <http://a.org>"),
+        ("a <me@example.org, me@example.org>", "me@example.org me@example.org"),
         ("{user}@example.org, %s@example.org", "{user}@example.org %s@example.org"),
         ("and/or a@b @name 5@2 www. wwwhat", ""),
         (

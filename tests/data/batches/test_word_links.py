@@ -48,7 +48,7 @@ def read(corpus, tokenizer, lines=LINES, **options):
     return reader, reader.batch(0, row_multiple=4)
 
 
-def test_each_token_of_a_linked_word_gets_the_weight_of_a_token(corpus, tokenizer):
+def test_each_token_is_linked_to_the_tokens_of_its_words_or_to_eos(corpus, tokenizer):
     reader, (inputs, labels, _) = read(corpus, tokenizer)
     links = inputs["links"]
     assert links.shape == (4, labels.shape[1], inputs["source_ids"].shape[1])
@@ -62,8 +62,8 @@ def test_each_token_of_a_linked_word_gets_the_weight_of_a_token(corpus, tokenize
         )
         for j, target in enumerate(targets):
             linked = [i for i, word in enumerate(sources) if (word, target) in LINES[pair]]
-            for i in linked:
-                expected[row, j + 1, i] = share / len(linked)  # after BOS
+            for i in linked or [len(sources)]:  # or EOS
+                expected[row, j + 1, i] = share / max(1, len(linked))  # after BOS
     assert expected.any(axis=(1, 2)).tolist() == [True, True, True, False]
     np.testing.assert_allclose(links, expected, rtol=1e-6)
 
