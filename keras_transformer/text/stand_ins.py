@@ -6,6 +6,7 @@ has as a single token; the search produces this token exactly once; and in the o
 takes its place again.
 """
 
+import bisect
 import functools
 import itertools
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from typing import NamedTuple
 from keras_transformer.errors import UserInputError
 from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_transformer.text.subword_sampler import SPACE
+from keras_transformer.text.variables import find_variables
 from keras_transformer.text.words import word_pattern
 from keras_transformer.types import TermForm
 
@@ -49,6 +51,11 @@ class KeptSentence(NamedTuple):
     def has_stand_ins_once(self, row: Sequence[int]) -> bool:
         """Return whether a row of source tokens has each stand-in exactly once."""
         return all(_count(row, each) == 1 for each in self.stand_ins)
+
+    def neighbors(self, index: int) -> tuple[str, str]:
+        """Return the characters before and after a stand-in; empty at the ends of the text."""
+        start, end = self.places[index]
+        return self.text[max(start - 1, 0) : start], self.text[end : end + 1]
 
     def forms(self, row: Sequence[int], first_term: int) -> list[TermForm]:
         """Return the terms that make a search produce each stand-in of a row exactly once.
@@ -123,7 +130,8 @@ class StandIns:
 
         A variable that has white space on a side in the sentence has it in the text too, unless it
         is next to punctuation. White space between a variable and the punctuation that it touches
-        in the sentence is removed.
+        in the sentence is removed. A space separates a variable from characters that would read as
+        a part of it, such as those in `http://a.org-x`.
         """
         if not kept.variables:
             return RestoredText(self._tokenizer.decode([ids])[0], {})
@@ -133,8 +141,7 @@ class StandIns:
         texts, tokens = self._tokenizer.decode_around(ids, by_token)
         found = [by_token[token] for token in tokens]
         for number, index in enumerate(found):
-            start, end = kept.places[index]
-            before, after = kept.text[max(start - 1, 0) : start], kept.text[end : end + 1]
+            before, after = kept.neighbors(index)
             texts[number] = _spaced(texts[number], before, number > 0)
             is_between = number + 1 < len(found)
             texts[number + 1] = _spaced(texts[number + 1][::-1], after, is_between)[::-1]
@@ -144,7 +151,7 @@ class StandIns:
             variable = kept.variables[index]
             places[index] = len(text), len(text) + len(variable)
             text += variable + following
-        return RestoredText(text, places)
+        return _separated(RestoredText(text, places), kept)
 
     @functools.cached_property
     def _candidates(self) -> list[StandIn]:
@@ -196,6 +203,29 @@ def _spaced(text: str, neighbor: str, is_between: bool) -> str:
     if text[-1].isspace() and text[-2:-1] == neighbor != "" and neighbor not in _APART:
         return text[:-1]
     return text
+
+
+def _separated(output: RestoredText, kept: KeptSentence) -> RestoredText:
+    """Put spaces between variables and text that would read as a part of them."""
+    text, places = output
+    starts, ends = ({place[side] for place in places.values()} for side in (0, 1))
+    gaps = []
+    for first, last in find_variables(text):
+        for index, (start, end) in places.items():
+            if find_variables(text[start:end]) != [(0, end - start)]:
+                continue  # another kind of text that the user keeps
+            before, after = kept.neighbors(index)
+            if first < start < last and start not in ends and text[start - 1] != before:
+                gaps.append(start)
+            if first < end < last and end not in starts and text[end] != after:
+                gaps.append(end)
+    gaps.sort()
+    parts = [text[start:end] for start, end in itertools.pairwise([0, *gaps, len(text)])]
+    moved = {
+        index: (start + bisect.bisect_right(gaps, start), end + bisect.bisect_left(gaps, end))
+        for index, (start, end) in places.items()
+    }
+    return RestoredText(" ".join(parts), moved)
 
 
 def _count(row: Sequence[int], stand_in: StandIn) -> int:

@@ -139,7 +139,7 @@ def find_variables(
 def has_words(
     text: str, variables: Iterable[tuple[int, int]], start: int = 0, end: int | None = None
 ) -> bool:
-    """Return whether a part of a text, `text[start:end]`, has letters or digits beside variables.
+    """Return whether a part of a text, `text[start:end]`, has letters beside variables.
 
     Args:
         text: the text.
@@ -148,7 +148,7 @@ def has_words(
     """
     end = len(text) if end is None else end
     for first, last in (*variables, (end, end)):
-        if any(map(str.isalnum, text[start:first])):
+        if any(map(str.isalpha, text[start:first])):
             return True
         start = last
     return False

@@ -60,3 +60,27 @@ def restored(tokenizer):
 )
 def test_the_white_space_around_variables(restored, source, output, expected):
     assert restored(source, output) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "expected"),
+    [
+        ("see http://a.org now", "X-file see", "http://a.org -file see"),
+        ("see http://a.org in http://b.org", "X-Y now", "http://a.org - http://b.org now"),
+        ("see me@a.org", "see -X", "see - me@a.org"),
+        ("see http://a.org, now", "see X, now", "see http://a.org, now"),
+        ("see %s file", "X-file", "%s-file"),
+        ("see {a} in {b}", "X/Y", "{a}/{b}"),
+    ],
+)
+def test_text_that_would_lengthen_a_variable_is_apart(restored, source, output, expected):
+    assert restored(source, output) == expected
+
+
+def test_text_that_lengthens_a_variable_in_the_source_too_stays(tokenizer):
+    stand_ins = StandIns(tokenizer, tokenizer)
+    source = "see http://a.org/{id}/file"
+    kept = stand_ins.replace(source, find_variables(source, r"\{id\}"))
+    assert kept.text == "see http://a.org/X/file"
+    (row,) = tokenizer.encode(["see /X/file"])
+    assert stand_ins.restore(kept, row).text == "see /{id}/file"

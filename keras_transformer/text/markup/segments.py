@@ -303,5 +303,5 @@ def _is_content(event: Event) -> bool:
 
 
 def has_words(events: Sequence[Event]) -> bool:
-    """Return whether there is something to translate."""
-    return any(event.kind is Kind.TEXT and any(map(str.isalnum, event.text)) for event in events)
+    """Return whether there is something to translate: letters."""
+    return any(event.kind is Kind.TEXT and any(map(str.isalpha, event.text)) for event in events)

@@ -69,7 +69,6 @@ def test_a_page_is_divided_into_blocks():
         "here",
         "Head",
         "x | y",
-        "5",
         "Raw < html",
         "Costs $5 or $6, but a_i * b_j and x are math.",
         "Ref title",
