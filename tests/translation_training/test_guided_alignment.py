@@ -129,6 +129,7 @@ def test_training_without_links_leaves_the_head_as_it_is(trained_run, tmp_path, 
         (["--alignment-weight", "1"], "`alignment_weight` belongs to the alignment head"),
         (["--guided-alignment", "--alignment-layer", "2"], "`alignment_layer` must be at most 1"),
         (["--guided-alignment", "--alignments", "missing"], "missing"),
+        (["--alignments", __file__], "`alignments` needs `guided_alignment` or `alignment_only`"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(tmp_path, capsys, aligner, flags, message):

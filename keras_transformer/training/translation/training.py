@@ -15,6 +15,7 @@ from keras_transformer.data import BatchReader, fit_batches
 from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.data.corpus_preparation import SiftPairs
 from keras_transformer.data.corpus_preparation import sift as sift_here
+from keras_transformer.errors import reject
 from keras_transformer.evaluation import score_record, tokenized_compound_split_bleu, tune_search
 from keras_transformer.evaluation.scores import corpus_scores, recorded_rows, signature_key
 from keras_transformer.files import say, write_text
@@ -400,7 +401,10 @@ def train_as_called(
     sift: SiftPairs = sift_here,
 ) -> training.FitRecord:
     """Train like `train_translation`, with the remaining arguments from `call`."""
-    if call.settings.aligns and data.alignments is None:
+    if data.alignments is not None and not call.settings.aligns:
+        fault = "`alignments` needs `guided_alignment` or `alignment_only`"
+        reject(fault, alignments=[*map(str, data.alignments)])
+    if data.alignments is None and call.settings.aligns:
         find_aligner()  # report a missing program now, not after preparing the text
     with training.TrainingRun.of(call) as run:
         # Fit unspecified settings to the text and the minutes
