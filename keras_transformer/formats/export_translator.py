@@ -199,6 +199,7 @@ class IdsTranslator(SentenceTranslator):
 
     max_length = None
     _has_terms = True
+    _is_guided = True
 
     def __init__(
         self,

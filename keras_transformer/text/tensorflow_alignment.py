@@ -23,7 +23,7 @@ class TensorFlowWordAligner(tf.Module):
     def pharaoh(
         self, source_ids: tf.Tensor, target_ids: tf.Tensor, weights: tf.Tensor
     ) -> tf.Tensor:
-        """Align each target word with a source word.
+        """Align each target word with at most one source word.
 
         Args:
             source_ids: int32 (batch, source), tokens, EOS and padding.
@@ -32,21 +32,25 @@ class TensorFlowWordAligner(tf.Module):
                 source token; 0 in rows of padding.
 
         Returns:
-            Strings (batch,), such as `"0-0 2-1"`, as returned by `Alignment.pharaoh`.
+            Strings (batch,), such as `"0-0 2-1"`, as returned by `Alignment.pharaoh` for guided
+            alignments.
         """
-        is_end = tf.cumsum(tf.cast(source_ids == self._source_eos, tf.int32), axis=1) > 0
+        is_eos = source_ids == self._source_eos
+        is_end = tf.cumsum(tf.cast(is_eos, tf.int32), axis=1) > 0
         of_source, num_sources = self._source.membership(source_ids, ~is_end)
         is_token = tf.reduce_sum(weights, axis=2) > 0
         of_target, num_targets = self._target.membership(target_ids, is_token)
         # The mean over the tokens of a target word has the same maximum as their sum.
-        weights = tf.matmul(tf.matmul(of_target, weights, transpose_a=True), of_source)
+        weights = tf.matmul(of_target, weights, transpose_a=True)  # (batch, target words, source)
+        of_eos = tf.reduce_sum(tf.where(is_eos[:, tf.newaxis], weights, 0.0), axis=2)
+        weights = tf.matmul(weights, of_source)
         is_word = tf.range(tf.shape(weights)[2]) < num_sources[:, tf.newaxis]  # (batch, words)
         weights = tf.where(is_word[:, tf.newaxis], weights, -1.0)
         source = tf.argmax(weights, axis=2, output_type=tf.int32)  # (batch, target words)
 
         number = tf.shape(weights)[1]
         target = tf.range(number)
-        is_link = (target < num_targets[:, tf.newaxis]) & (num_sources > 0)[:, tf.newaxis]
+        is_link = (target < num_targets[:, tf.newaxis]) & (tf.reduce_max(weights, axis=2) >= of_eos)
         links = tf.sort(tf.where(is_link, source * number + target, tf.int32.max), axis=1)
         lengths = tf.reduce_sum(tf.cast(is_link, tf.int32), axis=1)
         links = tf.RaggedTensor.from_tensor(links, lengths)

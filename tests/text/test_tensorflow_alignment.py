@@ -48,7 +48,7 @@ def expected_links(tokenizers, source, target, weights):
     if tokenizers[1].right_to_left:
         target, weights = target[::-1], weights[::-1]
     pieces = [tokenizers[0].pieces(source), tokenizers[1].pieces(target)]
-    return Alignment([*pieces[0], "</s>"], pieces[1], weights).pharaoh()
+    return Alignment([*pieces[0], "</s>"], pieces[1], weights, is_guided=True).pharaoh()
 
 
 @pytest.mark.parametrize("source", TOKENIZERS)
