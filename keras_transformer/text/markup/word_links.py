@@ -1,7 +1,7 @@
 """Links between the words of a text and its translation, by attention."""
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +26,8 @@ def word_links(source: Side, target: Side, weights: np.ndarray) -> list[Link]:
 
     Stand-ins, and long words or numbers that are in both texts once, are linked with themselves.
     Punctuation is linked only with the same punctuation. A word that attends most to punctuation, a
-    stand-in or the end of the sentence has no link.
+    stand-in or the end of the sentence has no link. The attention to a hyphen or apostrophe within
+    a word is that of the letters around it.
 
     Args:
         source, target: the texts.
@@ -39,6 +40,9 @@ def word_links(source: Side, target: Side, weights: np.ndarray) -> list[Link]:
     attention = _by_word(source_words, source.tokens, weights[:, :-1].T).T
     attention = _by_word(target_words, target.tokens, np.hstack([attention, weights[:, -1:]]))
     source_texts = [source.text[slice(*word)] for word in source_words]
+    for hyphen in _within_words(source_words, source_texts):
+        attention[:, [hyphen - 1, hyphen + 1]] += attention[:, [hyphen]] / 2
+        attention[:, hyphen] = 0
     target_texts = [target.text[slice(*word)] for word in target_words]
     stand_ins = dict(zip(target.stand_ins, source.stand_ins, strict=True))
     is_free = np.array([word not in source.stand_ins for word in source_words])
@@ -63,6 +67,15 @@ def word_links(source: Side, target: Side, weights: np.ndarray) -> list[Link]:
 
 def _words(text: str) -> list[Span]:
     return [match.span() for match in word_pattern().finditer(text)]
+
+
+def _within_words(words: Sequence[Span], texts: Sequence[str]) -> Iterator[int]:
+    """Yield the numbers of the hyphens and the like that touch letters or digits on both sides."""
+    for number in range(1, len(words) - 1):
+        (_, before), (start, end), (after, _) = words[number - 1 : number + 2]
+        is_hyphen = [_is_punctuation(text) for text in texts[number - 1 : number + 2]]
+        if before == start and end == after and is_hyphen == [False, True, False]:
+            yield number
 
 
 def _by_word(words: Sequence[Span], tokens: Sequence[Span], values: np.ndarray) -> np.ndarray:

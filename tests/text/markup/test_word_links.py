@@ -66,3 +66,10 @@ def test_a_byte_within_a_character_has_an_empty_span():
     weights = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3]])
     target = Side("aé", [(0, 1), (1, 1), (1, 2)], [])
     assert word_links(Side("b", [(0, 1)], []), target, weights) == [(0, 1, 0, 2)]
+
+
+def test_attention_to_a_hyphen_is_attention_to_the_word_around_it():
+    source = Side("an old seventy-two", [(0, 2), (2, 6), (6, 14), (14, 15), (15, 18)], [])
+    target = Side("zweiundsiebzig alte", [(0, 14), (14, 19)], [])
+    weights = np.array([[0.1, 0.1, 0.2, 0.3, 0.2, 0.1], [0.2, 0.5, 0.1, 0.1, 0.1, 0.0]])
+    assert word_links(source, target, weights) == [(7, 14, 0, 14), (3, 6, 15, 19)]
