@@ -28,7 +28,7 @@ _ARGUMENT = re.compile(rf"\{{\s*+{_NAME}(?:,\s*+{_NAME}(?:,[^{{}}]*+)?)?\}}")
 # Literal text: without quotes, and in quotes. An apostrophe before another character is literal.
 _LITERAL = {
     counts: re.compile(
-        rf"((?:[^'{special}]|''|'(?![{special}']))++)|'([{special}](?:[^']|'')*+)(?:'|\Z)"
+        rf"((?:[^'{special}]|''|'(?![{special}']))+)|'([{special}](?:[^']|'')*)(?:'|\Z)"
     )
     for counts, special in ((False, "{}"), (True, "{}#"))
 }

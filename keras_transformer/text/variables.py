@@ -12,7 +12,9 @@ NONE, AUTO, NUMBERS = "none", "auto", "numbers"
 KEEP = (NONE, AUTO, NUMBERS)
 
 # Scanning hostile text takes linear time: `*+` and `++` never give back a character, and patterns
-# that start with a run of characters of any length start only at the beginning of the run.
+# that start with a run of characters of any length start only at the beginning of the run. Before
+# Python 3.11.5, a group with `*+` or `++` that fails after its first character loses its place
+# (python/cpython#106052), so such groups look ahead.
 _URL_START = re.compile(
     r"""(?<![A-Za-z0-9+])[A-Za-z0-9][A-Za-z0-9+.-]{1,30}://
     | (?<![A-Za-z0-9+])(?i:mailto):(?=\S)
@@ -31,7 +33,7 @@ _BRACES = re.compile(
     | \{%[^{}]*+\}                           # {% Jinja %}
     | \{[^\s{}]*+\}                          # {name}, {}, {0:N2}, {count:,d}
     | \{[^\s{},:!]*+(?:,\s*-?\d{1,4})?       # {0, 10:N2}, {time:%H:%M Uhr}, {x:{width}}
-      (?:[:!](?=\S|\s[<>=^])[^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)?\}
+      (?:[:!](?=\S|\s[<>=^])[^{}]*+(?:(?=\{[^{}]*+\})\{[^{}]*+\}[^{}]*+)*+)?\}
     | \{\s*+[^\s{},]++\s*+,\s*+              # {day, date, short} of ICU
       (?:number|date|time|spellout|ordinal|duration|list)\s*+(?:,[^{}]*+)?\}""",
     re.VERBOSE,
@@ -61,7 +63,7 @@ _PERCENT = re.compile(
     | (?<!\d)(?<!\d\s)%\ [df](?!'){_NO_LETTER}
     | (?<!\d)%[-_^EO]?[A-Za-z]{_NO_LETTER}                                   # %Y-%m-%d
     | (?<!\d)%[1-9]\d?%{_NO_LETTER}(?![\d%(<{{])                    # %1% of Boost
-    | (?<!\d)(?:%L?[1-9]\d?(?!\d|[.,]\d))++                                  # %1 of Qt
+    | (?<!\d)(?:(?=%L?[1-9]\d?(?!\d|[.,]\d))%L?[1-9]\d?)++                   # %1 of Qt
     """,
     re.VERBOSE,
 )
@@ -75,7 +77,7 @@ _BY_SIGN = (
 _SEPARATOR = r"[.,:/'\u2019\u066b\u066c\u00a0\u202f-]"
 _NUMBER = re.compile(
     rf"(?:(?<![\w)\]])[-+\u2212])?(?<!\d)(?<!\d{_SEPARATOR})"
-    rf"\d++(?:{_SEPARATOR}\d++)*+(?:[\u00a0\u202f]?[%\u2030])?"
+    rf"\d++(?:(?={_SEPARATOR}\d){_SEPARATOR}\d++)*+(?:[\u00a0\u202f]?[%\u2030])?"
 )
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 _NOT_IN_URL = '<>"|\\^`'

@@ -208,9 +208,8 @@ def test_a_single_string_takes_the_same_arguments(translator):
     own.translate("tree", prefixes="stone")
 
 
-def test_exports_have_no_markup(translator, monkeypatch):
+def test_a_search_without_terms_has_no_markup(translator, monkeypatch):
     own = translator()
     monkeypatch.setattr(own, "_has_terms", False)
-    said = "`markup` needs a `Translator`: exports do not support it."
-    with pytest.raises(UserInputError, match=said):
+    with pytest.raises(UserInputError, match="`markup` is not supported by `.*`."):
         own.translate(["a"], markup="html")
