@@ -155,7 +155,7 @@ class RequiredTerms:
             last: int32 (batch, beams), their last tokens.
 
         Returns:
-            int32 (batch, beams, forms + 3), -1 where there is no such token.
+            int32 (batch, beams, forms + 3). Missing tokens are -1.
         """
         ends_word = ops.expand_dims(_ends_word(self._flags(last)), 2)
         is_joined = ops.logical_and(ends_word, _joins_word(self._flags(self.first_tokens)))

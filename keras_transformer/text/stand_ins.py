@@ -212,13 +212,15 @@ def _separated(output: RestoredText, kept: KeptSentence) -> RestoredText:
     gaps = []
     for first, last in find_variables(text):
         for index, (start, end) in places.items():
-            if find_variables(text[start:end]) != [(0, end - start)]:
-                continue  # another kind of text that the user keeps
             before, after = kept.neighbors(index)
+            own = []
             if first < start < last and start not in ends and text[start - 1] != before:
-                gaps.append(start)
+                own.append(start)
             if first < end < last and end not in starts and text[end] != after:
-                gaps.append(end)
+                own.append(end)
+            # The user may keep other kinds of text too.
+            if own and find_variables(text[start:end]) == [(0, end - start)]:
+                gaps += own
     gaps.sort()
     parts = [text[start:end] for start, end in itertools.pairwise([0, *gaps, len(text)])]
     moved = {
