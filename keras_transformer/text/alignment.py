@@ -8,6 +8,8 @@ import numpy as np
 from keras_transformer.text.pharaoh import pharaoh
 from keras_transformer.text.subword_sampler import SPACE
 
+LINK_WEIGHT = 0.3  # of docs/lab/terms.md, "Word alignments"
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Alignment:
@@ -36,13 +38,12 @@ class Alignment:
     is_guided: bool = False
 
     def word_pairs(self) -> list[tuple[int, int]]:
-        """Align each target word with at most one source word.
+        """Align target words with source words.
 
-        Words are separated by white space in the text as normalized by the tokenizer. Each target
-        word is aligned with the source word that has the largest weight. This weight is averaged
-        over the target word's pieces and summed over the source word's pieces. EOS in the source is
-        ignored, unless the weights are guided: then a word is not aligned if EOS has the largest
-        weight.
+        Words are separated by white space in the text as normalized by the tokenizer. The weight of
+        a pair of words is averaged over the target word's pieces and summed over the source word's
+        pieces. Each target word is aligned with the source word of the largest weight. If the
+        weights are guided, it is aligned with all source words of more than `LINK_WEIGHT`, if any.
 
         Returns:
             Sorted pairs of word indices `(source, target)`, counted from 0; empty if either side
@@ -52,12 +53,14 @@ class Alignment:
         from_target = _membership(self.target_pieces)  # (target words, target pieces)
         if not len(from_source):
             return []
-        weights = from_target @ self.weights[:, :-1] @ from_source.T
-        of_eos = from_target @ self.weights[:, -1]
+        from_target /= from_target.sum(axis=1, keepdims=True)
+        weights = from_source @ self.weights[:, :-1].T @ from_target.T
+        if self.is_guided:
+            return [
+                (source, target) for source, target in np.argwhere(weights > LINK_WEIGHT).tolist()
+            ]
         return sorted(
-            (int(row.argmax()), target)
-            for target, row in enumerate(weights)
-            if row.max() >= of_eos[target] or not self.is_guided
+            (source, target) for target, source in enumerate(weights.argmax(axis=0).tolist())
         )
 
     def words(self) -> tuple[list[str], list[str]]:

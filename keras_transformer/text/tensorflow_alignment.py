@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from keras_transformer.text.alignment import LINK_WEIGHT
 from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_transformer.text.subword_sampler import SPACE
 
@@ -23,7 +24,7 @@ class TensorFlowWordAligner(tf.Module):
     def pharaoh(
         self, source_ids: tf.Tensor, target_ids: tf.Tensor, weights: tf.Tensor
     ) -> tf.Tensor:
-        """Align each target word with at most one source word.
+        """Align target words with source words.
 
         Args:
             source_ids: int32 (batch, source), tokens, EOS and padding.
@@ -35,29 +36,18 @@ class TensorFlowWordAligner(tf.Module):
             Strings (batch,), such as `"0-0 2-1"`, as returned by `Alignment.pharaoh` for guided
             alignments.
         """
-        is_eos = source_ids == self._source_eos
-        is_end = tf.cumsum(tf.cast(is_eos, tf.int32), axis=1) > 0
-        of_source, num_sources = self._source.membership(source_ids, ~is_end)
-        is_token = tf.reduce_sum(weights, axis=2) > 0
-        of_target, num_targets = self._target.membership(target_ids, is_token)
-        # The mean over the tokens of a target word has the same maximum as their sum.
-        weights = tf.matmul(of_target, weights, transpose_a=True)  # (batch, target words, source)
-        of_eos = tf.reduce_sum(tf.where(is_eos[:, tf.newaxis], weights, 0.0), axis=2)
-        weights = tf.matmul(weights, of_source)
-        is_word = tf.range(tf.shape(weights)[2]) < num_sources[:, tf.newaxis]  # (batch, words)
-        weights = tf.where(is_word[:, tf.newaxis], weights, -1.0)
-        source = tf.argmax(weights, axis=2, output_type=tf.int32)  # (batch, target words)
-
-        number = tf.shape(weights)[1]
-        target = tf.range(number)
-        is_link = (target < num_targets[:, tf.newaxis]) & (tf.reduce_max(weights, axis=2) >= of_eos)
-        links = tf.sort(tf.where(is_link, source * number + target, tf.int32.max), axis=1)
-        lengths = tf.reduce_sum(tf.cast(is_link, tf.int32), axis=1)
-        links = tf.RaggedTensor.from_tensor(links, lengths)
-        sides = tf.as_string(links.flat_values // number), tf.as_string(links.flat_values % number)
-        return tf.strings.reduce_join(
-            links.with_flat_values(tf.strings.join(sides, "-")), axis=1, separator=" "
+        is_end = tf.cumsum(tf.cast(source_ids == self._source_eos, tf.int32), axis=1) > 0
+        of_source = self._source.membership(source_ids, ~is_end)
+        of_target = self._target.membership(target_ids, tf.reduce_sum(weights, axis=2) > 0)
+        of_target = tf.math.divide_no_nan(
+            of_target, tf.reduce_sum(of_target, axis=1, keepdims=True)
         )
+        weights = tf.matmul(weights, of_target, transpose_a=True)  # (batch, source, target words)
+        weights = tf.matmul(of_source, weights, transpose_a=True)  # (batch, words, target words)
+        row, source, target = tf.unstack(tf.where(weights > LINK_WEIGHT), axis=1)
+        links = tf.strings.join([tf.as_string(source), tf.as_string(target)], "-")
+        links = tf.RaggedTensor.from_value_rowids(links, row, tf.shape(weights, tf.int64)[0])
+        return tf.strings.reduce_join(links, axis=1, separator=" ")
 
 
 class _TokenWords(tf.Module):
@@ -71,7 +61,7 @@ class _TokenWords(tf.Module):
         self._has_text = tf.constant([bool(piece.strip(SPACE)) for piece in pieces])
         self._right_to_left = tokenizer.right_to_left
 
-    def membership(self, ids: tf.Tensor, is_token: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def membership(self, ids: tf.Tensor, is_token: tf.Tensor) -> tf.Tensor:
         """Return which tokens belong to which words.
 
         Args:
@@ -79,8 +69,7 @@ class _TokenWords(tf.Module):
             is_token: bool (batch, length), False for EOS and padding.
 
         Returns:
-            `(membership, numbers)`: float32 (batch, length, words), 1 where a token belongs to a
-            word, otherwise 0; int32 (batch,), the number of words. `words` is at least 1.
+            float32 (batch, length, words), 1 where a token belongs to a word, otherwise 0.
         """
         ids = tf.where(is_token, ids, 0)  # the padding may be no id of this vocabulary
         has_text = is_token & tf.gather(self._has_text, ids)
@@ -92,6 +81,5 @@ class _TokenWords(tf.Module):
         begins = has_text & (tf.gather(self._starts_with_space, ids) | ends_before)
         begins = tf.cast(begins, tf.int32)
         numbers = tf.cumsum(begins, axis=1, reverse=self._right_to_left) - 1
-        count = tf.reduce_sum(begins, axis=1)
-        words = tf.maximum(1, tf.reduce_max(count))
-        return tf.one_hot(tf.where(has_text, numbers, -1), words), count
+        words = tf.maximum(0, tf.reduce_max(tf.reduce_sum(begins, axis=1)))
+        return tf.one_hot(tf.where(has_text, numbers, -1), words)

@@ -19,12 +19,13 @@ def test_a_target_word_takes_the_source_word_of_most_weight():
     assert alignment.pharaoh() == "0-1 1-2 2-0"
 
 
-def test_only_a_guided_alignment_leaves_a_word_to_the_end_of_sentence():
-    # EOS has 0.5 and 0.3 of the pieces of `xx`, `b` has 0.2 and 0.7; EOS has most of `y`.
-    weights = [[0.3, 0.2, 0.5], [0.0, 0.7, 0.3], [0.1, 0.4, 0.5]]
-    alignment = align("▁a ▁b", "▁x x ▁y", weights)
-    assert alignment.word_pairs() == [(1, 0), (1, 1)]
-    assert dataclasses.replace(alignment, is_guided=True).word_pairs() == [(1, 0)]
+def test_a_guided_alignment_links_all_words_of_enough_weight():
+    # `xx` has 0.15 and 0.45 of `a` and `b`; `y` has 0.25 at most, `z` more than 0.3 of both.
+    weights = [[0.3, 0.2, 0.5], [0.0, 0.7, 0.3], [0.2, 0.25, 0.55], [0.35, 0.4, 0.25]]
+    alignment = align("▁a ▁b", "▁x x ▁y ▁z", weights)
+    assert alignment.word_pairs() == [(1, 0), (1, 1), (1, 2)]
+    guided = dataclasses.replace(alignment, is_guided=True)
+    assert guided.word_pairs() == [(0, 2), (1, 0), (1, 2)]
 
 
 def test_source_pieces_are_summed_and_target_pieces_averaged():

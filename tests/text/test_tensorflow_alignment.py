@@ -69,7 +69,7 @@ def test_links_are_those_of_an_alignment(source, target):
         source_ids[i, : len(own_source) + 1] = [*own_source, eos]
         target_ids[i, : len(own_target)] = own_target
         shape = len(own_target), len(own_source) + 1
-        weights[i, : shape[0], : shape[1]] = generator.random(shape)
+        weights[i, : shape[0], : shape[1]] = generator.dirichlet([0.3] * shape[1], shape[0])
         own = weights[i, : shape[0], : shape[1]]
         expected.append(expected_links(tokenizers, own_source, own_target, own))
     found = TensorFlowWordAligner(*tokenizers).pharaoh(source_ids, target_ids, weights)
