@@ -24,6 +24,8 @@ NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 LAYER_NORM_EPSILON = 1e-6
 
 
+NONE, AUTO, NUMBERS = "none", "auto", "numbers"  # values of `keep`
+
 # Flags of tokens, for searches with terms.
 ENDS_WORD = 1  # ends with a letter or digit
 JOINS_WORD = 2  # starts with a letter or digit, without a space

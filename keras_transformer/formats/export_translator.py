@@ -15,7 +15,7 @@ from keras_transformer.argument_checks import (
     of_one_or_many,
 )
 from keras_transformer.errors import SCORES_NOT_FINITE, CannotOpenExport, UserInputError
-from keras_transformer.formats.format import NO_SCORE
+from keras_transformer.formats.format import ALIGN_IDS, NO_SCORE, TRANSLATE_IDS_WITH_TERMS, no_terms
 from keras_transformer.formats.sentence_translator import Rows, SentenceTranslator
 from keras_transformer.installation import CORES, num_cores
 from keras_transformer.search_options import SearchOptions
@@ -24,12 +24,8 @@ from keras_transformer.text.alignment import Alignment
 from keras_transformer.text.glossary import Terms
 from keras_transformer.text.sentence_encoding import batches_by_length
 from keras_transformer.text.term_forms import array_of_terms, hypotheses_of
-from keras_transformer.text.variables import NONE
-from keras_transformer.types import MarkupKind, TermForm
+from keras_transformer.types import NONE, MarkupKind, TermForm
 
-# The signatures that translators of exports call.
-TRANSLATE_IDS, TRANSLATE_IDS_WITH_TERMS = "translate_ids", "translate_ids_with_terms"
-ALIGN_IDS = "align_ids"
 _MOST_THREADS = 4  # default limit; more threads are seldom faster and slow down other processes
 
 Encoded = TypeVar("Encoded")  # a sentence as model input
@@ -289,13 +285,6 @@ def source_and_target(source_rows: Rows, target_rows: Rows) -> dict[str, np.ndar
     names = ("input_ids", "input_lengths", "target_ids", "target_lengths")
     arrays = (*padded_ids(source_rows), *padded_ids(target_rows))
     return dict(zip(names, arrays, strict=True))
-
-
-def no_terms(what: object) -> UserInputError:
-    """Return the error for an export without the search for translations with terms."""
-    return UserInputError(
-        f"{what} has no search for `glossary` and `keep`: export the model again with `--terms`."
-    )
 
 
 @contextlib.contextmanager

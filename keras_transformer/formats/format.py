@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 # The score of an unused slot in an n-best list, and the log-probability of a forbidden token. The
 # value is finite because JSON does not support infinity.
 NO_SCORE = -1e9
+# Signatures of exports that translators call.
+TRANSLATE_IDS, TRANSLATE_IDS_WITH_TERMS = "translate_ids", "translate_ids_with_terms"
+ALIGN_IDS, TOKENIZERS = "align_ids", "tokenizers"
+SIDES = ("source", "target")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,3 +157,10 @@ def cannot_import(path: PathLike, reason: object) -> UserInputError:
 def at(place: str) -> Any:
     """Return the object at this location in `formats`."""
     return pkgutil.resolve_name(f"keras_transformer.formats.{place}")
+
+
+def no_terms(what: object) -> UserInputError:
+    """Return the error for an export without the search for translations with terms."""
+    return UserInputError(
+        f"{what} has no search for `glossary` and `keep`: export the model again with `--terms`."
+    )

@@ -36,8 +36,8 @@ from keras_transformer.text.sentence_encoding import (
 )
 from keras_transformer.text.shortlist import Shortlist
 from keras_transformer.text.stand_ins import KeptSentence, RestoredText, StandIns
-from keras_transformer.text.variables import AUTO, NONE, check_keep, find_variables
-from keras_transformer.types import MarkupKind, TermForm
+from keras_transformer.text.variables import check_keep, find_variables
+from keras_transformer.types import AUTO, NONE, MarkupKind, TermForm
 
 Rows = Sequence[Sequence[int]]  # ids without BOS or EOS
 

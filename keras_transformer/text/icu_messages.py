@@ -7,13 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Self
 
 from keras_transformer.errors import refuse
-from keras_transformer.text.variables import (
-    AUTO,
-    NUMBERS,
-    Variable,
-    find_variables,
-    has_words,
-)
+from keras_transformer.text.variables import Variable, find_variables, has_words
+from keras_transformer.types import AUTO, NUMBERS
 
 MOST_TEXTS = 32  # of a message that is expanded to whole sentences
 MOST_LEVELS = 32  # of nested arguments

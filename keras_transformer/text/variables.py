@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.text.words import UNSPACED, is_letter
+from keras_transformer.types import AUTO, NONE, NUMBERS
 
-NONE, AUTO, NUMBERS = "none", "auto", "numbers"
 KEEP = (NONE, AUTO, NUMBERS)
 
 # Scanning hostile text takes linear time: `*+` and `++` never give back a character, and patterns

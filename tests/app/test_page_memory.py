@@ -102,8 +102,10 @@ def test_the_last_translations_can_be_taken_again_and_forgotten(page, expect):
     page.get_by_role("button", name="Clear history").click()
     expect(page.get_by_text("Your recent translations appear here.")).to_be_visible()
     expect(page.get_by_role("status")).to_have_text("The history is empty.")
+    assert page.evaluate("name => localStorage.getItem(name)", PREFIX + "history") is None
     page.reload()
-    assert entries(page) == []
+    expect(page.locator(SENTENCE)).to_have_text(["A HOUSE IS OLD"])
+    assert entries(page) == [["a house is old", "A HOUSE IS OLD"]]  # only what is on the page
 
 
 @pytest.mark.slow

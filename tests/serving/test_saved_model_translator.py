@@ -22,26 +22,28 @@ class FakeModel:
     def __init__(self):
         self.calls = []
 
-    def __call__(self, signature, texts):
-        self.calls.append((signature, len(texts), max(map(len, texts))))
+    def __call__(self, signature, inputs):
+        self.calls.append((signature, len(inputs), max(map(len, inputs))))
         if signature == "tokenize":
-            return {"lengths": np.array([len(text.split()) for text in texts], "int32")}
-        outputs = [" ".join(text.split()[:3]).upper().encode() for text in texts]
-        return {"outputs": outputs, "scores": np.full(len(texts), -0.5)}
+            return {"lengths": np.array([len(text.split()) for text in inputs], "int32")}
+        outputs = [" ".join(text.split()[:3]).upper().encode() for text in inputs]
+        return {"outputs": outputs, "scores": np.full(len(inputs), -0.5)}
 
 
 @pytest.fixture
 def model(monkeypatch):
     fake = FakeModel()
     monkeypatch.setattr(saved_model_translator, "_load", lambda path: fake)
-    monkeypatch.setattr(SavedModelTranslator, "_call", lambda self, *arguments: fake(*arguments))
+    monkeypatch.setattr(
+        SavedModelTranslator, "_call", lambda self, name, **inputs: fake(name, **inputs)
+    )
     return fake
 
 
 @pytest.fixture
 def directory(tmp_path):
     (tmp_path / "saved_model.pb").touch()
-    card = {"options": {"max_source_length": 4}}
+    card = {"options": {"max_source_length": 4, "extra_length": 50}}
     (tmp_path / "model_card.json").write_text(json.dumps(card))
     return tmp_path
 

@@ -17,9 +17,6 @@ import numpy as np
 
 from keras_transformer.files import write_json
 from keras_transformer.formats.export_translator import (
-    ALIGN_IDS,
-    TRANSLATE_IDS,
-    TRANSLATE_IDS_WITH_TERMS,
     ExportTranslator,
     IdsTranslator,
     cpu_threads,
@@ -27,7 +24,13 @@ from keras_transformer.formats.export_translator import (
     padded_ids,
     source_and_target,
 )
-from keras_transformer.formats.format import Reading
+from keras_transformer.formats.format import (
+    ALIGN_IDS,
+    SIDES,
+    TRANSLATE_IDS,
+    TRANSLATE_IDS_WITH_TERMS,
+    Reading,
+)
 from keras_transformer.formats.litert import LITERT
 from keras_transformer.formats.registry import FORMAT_VERSION, read_export
 from keras_transformer.formats.sentence_translator import Rows
@@ -46,7 +49,6 @@ if TYPE_CHECKING:
     from ai_edge_litert.interpreter import Interpreter
 
 LITERT_FORMAT = "keras_transformer LiteRT model"
-SIDES = ("source", "target")
 # Piece lists for tokenizers whose ids differ from SentencePiece's ids.
 _PIECES_OF = {TOKENIZER: "vocabulary.json", SOURCE_TOKENIZER: "source_vocabulary.json"}
 FileName = Annotated[str, msgspec.Meta(pattern=r"^[^/\\\0]+$")]  # directly in the directory

@@ -9,12 +9,12 @@ from keras import ops
 
 from keras_transformer.decoding.next_tokens import OutputRules
 from keras_transformer.decoding.sentence_loop import reorder
-from keras_transformer.formats.export_translator import (
+from keras_transformer.formats.format import (
     ALIGN_IDS,
+    NO_SCORE,
     TRANSLATE_IDS,
     TRANSLATE_IDS_WITH_TERMS,
 )
-from keras_transformer.formats.format import NO_SCORE
 from keras_transformer.formats.guarded_generator import GuardedGenerator
 from keras_transformer.types import PathLike
 

@@ -15,16 +15,20 @@ from keras_transformer.argument_checks import checked_strings
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.files import sync, writing
 from keras_transformer.formats.export_translator import (
-    ALIGN_IDS,
-    TRANSLATE_IDS,
-    TRANSLATE_IDS_WITH_TERMS,
     ExportTranslator,
     IdsTranslator,
     opening,
     padded_ids,
     source_and_target,
 )
-from keras_transformer.formats.format import Reading
+from keras_transformer.formats.format import (
+    ALIGN_IDS,
+    SIDES,
+    TOKENIZERS,
+    TRANSLATE_IDS,
+    TRANSLATE_IDS_WITH_TERMS,
+    Reading,
+)
 from keras_transformer.formats.registry import check_export
 from keras_transformer.formats.sentence_translator import Rows
 from keras_transformer.input_files import read_record
@@ -39,8 +43,6 @@ from keras_transformer.text.sentence_encoding import (
 )
 from keras_transformer.types import PathLike
 
-TOKENIZERS = "tokenizers"
-SIDES = ["source", "target"]  # inputs of the signature `TOKENIZERS`
 # Model-server files, stored next to the versions of a SavedModel.
 MODELS_CONFIG = "models.config"
 BATCHING_CONFIG = "batching.config"

@@ -10,13 +10,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_transformer.formats.export_translator import (
+from keras_transformer.formats.format import (
     ALIGN_IDS,
+    TOKENIZERS,
     TRANSLATE_IDS,
     TRANSLATE_IDS_WITH_TERMS,
 )
 from keras_transformer.formats.guarded_generator import GuardedGenerator
-from keras_transformer.formats.saved_model.reader import TOKENIZERS, vocabularies_of
+from keras_transformer.formats.saved_model.reader import vocabularies_of
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tensorflow_alignment import TensorFlowWordAligner
 from keras_transformer.text.tensorflow_sentencepiece import TensorFlowSentencePieceTokenizer

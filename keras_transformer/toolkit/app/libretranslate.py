@@ -9,12 +9,12 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ValidationError
 
-from keras_transformer.text.variables import AUTO, NONE
 from keras_transformer.toolkit.app.computed_items import computed
 from keras_transformer.toolkit.app.language_names import language_name
 from keras_transformer.toolkit.app.loaded_runs import LoadedRun, Work
 from keras_transformer.toolkit.app.request_guard import JSON, RequestRefused, media_type, shown
 from keras_transformer.toolkit.app.schemas import Keep, RequestTexts, SentenceLayout, Terms
+from keras_transformer.types import AUTO, NONE
 
 AUTO_SOURCE = "auto"
 _MOST_FIELDS = 100

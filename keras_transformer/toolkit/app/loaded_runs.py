@@ -18,9 +18,8 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions, changed_search
 from keras_transformer.text.glossary import Glossary
-from keras_transformer.text.variables import NONE
 from keras_transformer.toolkit.app import AppLimits
-from keras_transformer.types import MarkupKind, PathLike
+from keras_transformer.types import NONE, MarkupKind, PathLike
 
 MOST_SECONDS_TO_WAIT = 60
 

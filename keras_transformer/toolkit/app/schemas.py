@@ -19,10 +19,10 @@ from keras_transformer.text.glossary import Glossary
 from keras_transformer.text.markup import parse_markup
 from keras_transformer.text.sentence_encoding import split_at_sentence_ends
 from keras_transformer.text.stand_ins import with_texts
-from keras_transformer.text.variables import NONE, find_variables
+from keras_transformer.text.variables import find_variables
 from keras_transformer.toolkit.app import AppLimits
 from keras_transformer.toolkit.app.request_guard import RequestRefused, invalid, too_long
-from keras_transformer.types import MarkupKind
+from keras_transformer.types import NONE, MarkupKind
 
 if TYPE_CHECKING:
     from keras_transformer.toolkit.app.loaded_runs import LoadedRun, Work

@@ -25,7 +25,7 @@ from keras_transformer.toolkit.cli.named_models import (
     settled_search,
 )
 from keras_transformer.toolkit.cli.program import flag
-from keras_transformer.types import MARKUP, MarkupKind
+from keras_transformer.types import MARKUP, NONE, MarkupKind
 
 if TYPE_CHECKING:
     from keras_transformer.runs.run_directory import RunDirectory
@@ -356,8 +356,6 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
     """Load the translator for about `num_lines` lines (0 if unknown)."""
     models = options.models
     if options.engine != OWN:
-        from keras_transformer.text.variables import NONE
-
         engine = FORMATS[options.engine]
         reading = Reading(
             options.full_search,

@@ -1,13 +1,11 @@
 """A client for translators on a TensorFlow model server."""
 
-import functools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
-import numpy as np
 
 from keras_transformer.argument_checks import (
     check_equal_numbers,
@@ -22,24 +20,14 @@ from keras_transformer.argument_checks import (
     without_surrogates,
 )
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError, refuse
-from keras_transformer.formats.export_translator import (
-    TRANSLATE_IDS_WITH_TERMS,
-    IdsTranslator,
-    no_terms,
-)
-from keras_transformer.formats.format import NO_SCORE
-from keras_transformer.formats.saved_model.reader import (
+from keras_transformer.formats.format import (
+    NO_SCORE,
     SIDES,
     TOKENIZERS,
-    decoded_tokenizer,
-    vocabularies_of,
+    TRANSLATE_IDS_WITH_TERMS,
+    no_terms,
 )
-from keras_transformer.formats.sentence_translator import Rows
-from keras_transformer.search_options import SearchOptions
-from keras_transformer.text.glossary import Terms
 from keras_transformer.text.sentence_encoding import batches_by_length
-from keras_transformer.text.term_forms import array_of_terms
-from keras_transformer.text.variables import NONE
 from keras_transformer.toolkit.serving.connection import (
     MOST_SECONDS,
     InvalidAnswer,
@@ -47,7 +35,11 @@ from keras_transformer.toolkit.serving.connection import (
     short_repr,
 )
 from keras_transformer.toolkit.serving.served_model import ServedModel, Tensor
-from keras_transformer.types import PathLike
+from keras_transformer.types import NONE, PathLike
+
+if TYPE_CHECKING:
+    from keras_transformer.text.glossary import Terms
+    from keras_transformer.toolkit.serving.served_terms import ServedTerms
 
 # Used to estimate the number of tokens when sorting sentences.
 CHARACTERS_OF_TOKEN = 4
@@ -56,8 +48,6 @@ CHARACTERS_OF_TOKEN = 4
 MODEL_NAME = re.compile(r"[^/:]+")
 # Versions are int64 in TensorFlow Serving's messages.
 MOST_VERSION = 2**63 - 1
-
-MOST_TOKENS = 1_000_000  # the largest `max_source_length`; the server cuts earlier
 
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 # The outputs of each signature, with the type of a row.
@@ -75,10 +65,6 @@ _OUTPUTS: Mapping[str, Mapping[str, Any]] = {
     },
     TOKENIZERS: {"models": str},
 }
-
-
-class _OtherVocabularies(Exception):
-    """The server has a model with other vocabularies than the client."""
 
 
 class TranslationClient:
@@ -177,7 +163,7 @@ class TranslationClient:
             connection, model, version, timeout=timeout, retries=retries, backoff=backoff
         )
         self._place = self._served_model.place
-        self._translator: IdsTranslator | None = None
+        self._translator: ServedTerms | None = None
 
     @of_one_or_many
     def translate(
@@ -185,7 +171,7 @@ class TranslationClient:
         sentences: Iterable[str],
         progress: bool = False,
         *,
-        glossary: Terms | None = None,
+        glossary: "Terms | None" = None,
         keep: str | None = None,
     ) -> list[str]:
         """Return the best translation of each sentence.
@@ -204,10 +190,12 @@ class TranslationClient:
         """
         sentences = checked_strings("sentences", sentences)
         if glossary is not None or keep not in (None, NONE):
+            from keras_transformer.toolkit.serving.served_terms import OtherVocabularies
+
             how: dict[str, Any] = {"progress": progress, "glossary": glossary, "keep": keep}
             try:
                 return self._with_terms().translate(sentences, **how)
-            except _OtherVocabularies:  # the server has loaded another version
+            except OtherVocabularies:  # the server has loaded another version
                 return self._with_terms(again=True).translate(sentences, **how)
         texts, scores = self._predict_text("translate", {"inputs": sentences}, progress)
         self._check_scores(scores, NO_SCORE)
@@ -347,44 +335,30 @@ class TranslationClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _with_terms(self, again: bool = False) -> IdsTranslator:
+    def _with_terms(self, again: bool = False) -> "ServedTerms":
         """Return the translator for sentences with terms, with the model's tokenizers."""
+        from keras_transformer.toolkit.serving.served_terms import ServedTerms
+
         if self._translator is None or again:
             if TRANSLATE_IDS_WITH_TERMS not in self._served_model.metadata()[1]:
                 raise no_terms(self._place)
-            (models,) = self._predict_text(TOKENIZERS, {"inputs": SIDES}, progress=False)
+            (models,) = self._predict_text(TOKENIZERS, {"inputs": [*SIDES]}, progress=False)
             try:
-                source_tokenizer, tokenizer = map(decoded_tokenizer, models)
+                self._translator = ServedTerms(self._predict_terms, models, self.batch_size)
             except ValueError as error:
                 raise InvalidAnswer(
                     f"{self._place}: the signature `{TOKENIZERS}` must return SentencePiece "
                     f"models. Received: {short_repr(models)}"
                 ) from error
-            self._translator = IdsTranslator(
-                functools.partial(self._run_ids, vocabularies_of(source_tokenizer, tokenizer)),
-                source_tokenizer,
-                tokenizer,
-                SearchOptions(max_source_length=MOST_TOKENS),
-                batch_size=self.batch_size,
-                long_sentences="cut",
-            )
         return self._translator
 
-    def _run_ids(
-        self, vocabularies: str, rows: Rows, terms: np.ndarray | None
-    ) -> tuple[Rows, list[float]]:
-        """Translate a batch of ids with terms, and check that the server has these vocabularies."""
-        inputs = _padded([[*row] for row in rows])
-        array = array_of_terms([()] * len(rows)) if terms is None else terms
-        # A batching model server pads with the first element, which must not be a token.
-        array = np.pad(array, ((0, 0), (1, 0), (0, 0)), constant_values=-1)
-        found = self._predict_batch(
-            TRANSLATE_IDS_WITH_TERMS, {**inputs, "terms": array.tolist()}, len(rows)
-        )
-        ids, lengths, scores, names = found
-        if any(name != vocabularies for name in names):
-            raise _OtherVocabularies
-        return self._cut(ids, lengths), scores
+    def _predict_terms(
+        self, rows: list[list[int]], terms: list[Any]
+    ) -> tuple[list[list[int]], list[float], list[str]]:
+        inputs = {**_padded(rows), "terms": terms}
+        found = self._predict_batch(TRANSLATE_IDS_WITH_TERMS, inputs, len(rows))
+        ids, lengths, scores, vocabularies = found
+        return self._cut(ids, lengths), scores, vocabularies
 
     def _predict_text(
         self, signature: str, columns: Mapping[str, list[str]], progress: bool
