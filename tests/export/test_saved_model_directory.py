@@ -83,7 +83,7 @@ def test_the_first_version_has_all_that_a_server_reads(path):
     assert card["kind"] == "SavedModel"
     assert card["precision"] == "float32"
     search = SearchOptions(beam_size=2, extra_length=3, max_source_length=256, num_results=2)
-    others = {"jit_compile": False, "shortlist": False}
+    others = {"jit_compile": False, "shortlist": False, "terms": False}
     assert card["options"] == dataclasses.asdict(search) | others
 
 
@@ -119,7 +119,7 @@ def test_a_path_that_no_configuration_can_hold_is_refused(translator, tmp_path):
 def test_the_smallest_vocabulary_has_warm_up_requests(tmp_path):
     tokenizer = SentencePieceTokenizer.train(["a a"], vocabulary_size=6)
     translator = Translator(build(tokenizer), tokenizer)
-    write_warmup_requests(tmp_path, translator, exported_search(translator))
+    write_warmup_requests(tmp_path, translator, exported_search(translator), terms=False)
     assert (tmp_path / WARMUP_FILE).stat().st_size > 0
 
 

@@ -326,7 +326,7 @@ def pad_to_few_shapes(ids: tf.Tensor, max_length: int, padding_id: int) -> tf.Te
 
 def group_by_length(lengths: tf.Tensor) -> tf.Tensor:
     """Return the number of the length group of each row: int32 (batch,)."""
-    return tf.add_n([tf.cast(lengths > bound, tf.int32) for bound in BOUNDS])
+    return tf.reduce_sum([tf.cast(lengths > bound, tf.int32) for bound in BOUNDS], axis=0)
 
 
 def search_groups(
