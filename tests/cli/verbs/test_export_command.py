@@ -44,7 +44,7 @@ def test_a_saved_model_translates_with_the_options_of_the_command(trained_run, t
     card = json.loads((name / "1" / "model_card.json").read_text("utf-8"))
     given = {"beam_size": 2, "alpha": 0.0, "num_results": 1, "max_source_length": 9}
     search = SearchOptions(**given, max_repeats=8)  # as in the run's own search
-    others = {"jit_compile": False, "shortlist": False}
+    others = {"jit_compile": False, "shortlist": False, "terms": False}
     assert card["options"] == dataclasses.asdict(search) | others
 
 

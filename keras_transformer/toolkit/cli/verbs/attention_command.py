@@ -130,7 +130,7 @@ def _figure(maps: "AttentionMaps", ending: str, values: argparse.Namespace) -> b
     from keras_transformer.evaluation.figures import figure_file
     from keras_transformer.inference.attention_figure import attention_figure
 
-    kind: Any = values.kind or KINDS[-1]
+    kind: Any = values.kind or "cross"
     style: Any = values.style or STYLES[0]
     num_layers, num_heads = maps.weights(kind).shape[:2]
     layer = values.layer or max(1, num_layers - 1)  # layers and heads are counted from 1
