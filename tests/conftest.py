@@ -14,8 +14,12 @@ gc.set_threshold(100_000, 20, 1000)
 
 import keras  # noqa: E402
 import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
 
 TESTS = pathlib.Path(__file__).parent
+# No test measures time, on machines that others use too.
+settings.register_profile("slow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("slow")
 # What takes long, and first of it a file whose exports others wait for.
 LONG = ["test_litert.py", "smoke", "recipes", "training", "translation_training", "export", "pages"]
 # What runs on every backend: ranks 0 to 3 of the import order (see test_architecture.py).
