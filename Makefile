@@ -160,7 +160,7 @@ clean:
 .venv-torch/installed: pyproject.toml constraints.txt | .venv/installed-dev
 	@echo "Installing PyTorch into .venv-torch (6 GB; a few minutes the first time)"
 	@test -x .venv-torch/bin/python || $(BIN)/python -m venv .venv-torch
-	@$(PIP_INSTALL:.venv/%=.venv-torch/%) --editable '.[torch,jax,interop,plots]' pytest pytest-xdist
+	@$(PIP_INSTALL:.venv/%=.venv-torch/%) --editable '.[torch,jax,interop,plots]' hypothesis pytest pytest-xdist
 	@touch $@
 
 # One by one: what cannot be installed here is left out of the comparison.
