@@ -288,6 +288,16 @@ def without_logs() -> contextlib.AbstractContextManager[None]:
     return held_stderr() if is_quiet else contextlib.nullcontext()
 
 
+def user_cache(name: str) -> Path:
+    """Return the user's cache folder for files of a kind, which may not exist.
+
+    Raises:
+        RuntimeError: the user has no home folder.
+    """
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache, "keras_transformer", name)
+
+
 def num_cores() -> int:
     """Return the number of cores that this process may use."""
     if CORES in os.environ:

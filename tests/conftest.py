@@ -8,6 +8,8 @@ import tempfile
 
 # Before TensorFlow is imported: its notes about CPU and CUDA say nothing of a test.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Only their own tests make graphs in the background.
+os.environ["KERAS_TRANSFORMER_ENGINE"] = "own"
 # Graphs make garbage by the hundred thousand. The old objects are never looked through: there is
 # next to no garbage among them, and a machine that has put their memory aside takes a minute.
 gc.set_threshold(100_000, 20, 1000)

@@ -219,11 +219,11 @@ class IdsTranslator(SentenceTranslator):
             source_language=source_language,
             target_language=target_language,
         )
-        generator: Any = _IdsGenerator(run, align, batch_size)
+        generator: Any = IdsGenerator(run, align, batch_size)
         self._generator = generator
 
 
-class _IdsGenerator:
+class IdsGenerator:
     """The `search` and the `alignment` of an `IdsTranslator`."""
 
     def __init__(self, run: RunIds, align: AlignIds | None, batch_size: int) -> None:

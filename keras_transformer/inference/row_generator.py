@@ -24,6 +24,7 @@ from keras_transformer.decoding.compiled_calls import (
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError, refuse
 from keras_transformer.formats.sentence_translator import Rows
+from keras_transformer.inference.litert_graph import LiteRTGraph
 from keras_transformer.installation import MOST_AT_ONCE, THREADS, has_accelerator, num_cores
 from keras_transformer.models import Transformer
 from keras_transformer.models.model_options import machine_memory
@@ -238,6 +239,7 @@ class RowGenerator:
         )
         self._tokenizer = tokenizer
         self.max_length = self._generator.model.max_length  # None if unlimited
+        self.graph: LiteRTGraph | None = None  # for searches of a few rows
 
     def batches(self, rows: Rows) -> list[list[int]]:
         """Return the indices of nonempty rows, grouped into the batches that a search uses."""
@@ -250,12 +252,17 @@ class RowGenerator:
         num_results: int,
         progress: bool = False,
         terms: Sequence[Sequence[TermForm]] | None = None,
-    ) -> Iterator[tuple[int, np.ndarray, list[float]]]:
+    ) -> Iterator[tuple[int, Rows | np.ndarray, list[float]]]:
         """Yield `(index, ids, scores)` for each nonempty row, with the best output first.
 
         Each output starts with the prefix of its row and contains its terms. A row without finite
         scores raises a `UserInputError`.
         """
+        if self.graph is not None and num_results == 1 and not any([*prefix_rows, *(terms or ())]):
+            generator = self.graph.generator_for(rows)
+            if generator is not None:
+                yield from generator.search(rows, prefix_rows, num_results, progress)
+                return
         options = dataclasses.replace(self._options, num_results=num_results)
         terms = [()] * len(rows) if terms is None else terms
         for i, (row, prefix, forms) in enumerate(zip(rows, prefix_rows, terms, strict=True)):

@@ -5,7 +5,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, Self, Unpack, get_args
 
 import keras
 
@@ -18,6 +18,13 @@ from keras_transformer.formats.marian.reader import import_marian
 from keras_transformer.formats.preset_files import ImportedModel, preset_folder, save_preset
 from keras_transformer.formats.sentence_translator import SentenceTranslator, joined
 from keras_transformer.inference.ensemble_loading import Origin, load_ensemble
+from keras_transformer.inference.litert_graph import (
+    GraphRecipe,
+    LiteRTGraph,
+    ModelFiles,
+    Precision,
+    suits_this_machine,
+)
 from keras_transformer.inference.row_generator import RowGenerator, default_batch_size
 from keras_transformer.models import Transformer
 from keras_transformer.runs.run_directory import RunDirectory
@@ -33,6 +40,8 @@ from keras_transformer.text.glossary import Terms
 from keras_transformer.text.sentence_encoding import LongSentences
 from keras_transformer.types import PathLike
 
+Engine = Literal["auto", "own"]
+
 
 class TranslatorKeywords(SearchKeywords, total=False):
     """Keyword arguments for a `Translator`, except the tokenizers."""
@@ -43,6 +52,8 @@ class TranslatorKeywords(SearchKeywords, total=False):
     target_language: str | None
     jit_compile: JitCompile
     shortlist: Shortlist | bool | None
+    engine: Engine
+    precision: Precision
 
 
 class Translator(SentenceTranslator):
@@ -72,6 +83,15 @@ class Translator(SentenceTranslator):
             `"auto"` uses XLA on a GPU or TPU. JAX always compiles with XLA.
         shortlist: shortlist of the target tokens to consider for each sentence; None considers all
             tokens. Sampling, scoring and alignment always use all tokens.
+        engine: `"auto"` translates one or two sentences at a time with a LiteRT graph, which is
+            faster; `"own"` always uses Keras. The graph needs a CPU, TensorFlow, the package
+            `ai-edge-litert` and a model that was loaded with `load` or `from_preset`. A separate
+            process makes it at the first use and keeps it in the user's cache; until then, and
+            after the model's weights have changed, Keras translates. N-best lists, prefixes, terms
+            and samples always use Keras.
+        precision: number format of the weights in this graph. With `"float32"`, the translations
+            differ only if two have the same score. `"int8"` is smaller and faster, but some
+            translations differ.
         **options: fields of `SearchOptions`, such as `beam_size`, `alpha`, `extra_length`,
             `min_length` and `no_repeat_ngram`. `max_source_length` also limits prefixes and the
             targets to score or align.
@@ -108,6 +128,8 @@ class Translator(SentenceTranslator):
         target_language: str | None = None,
         jit_compile: JitCompile = "auto",
         shortlist: Shortlist | None = None,
+        engine: Engine = "auto",
+        precision: Precision = "float32",
         **options: Unpack[SearchKeywords],
     ) -> None:
         if not hasattr(tokenizer, "special_tokens"):
@@ -115,6 +137,8 @@ class Translator(SentenceTranslator):
                 "`tokenizer` must be the tokenizer that the model was trained with; without one, "
                 f"`model.generate` takes ids. Received: tokenizer={tokenizer!r}"
             )
+        check_one_of("engine", engine, get_args(Engine))
+        check_one_of("precision", precision, get_args(Precision))
         batch_size = default_batch_size(jit_compile) if batch_size is None else batch_size
         super().__init__(
             source_tokenizer or tokenizer,
@@ -127,6 +151,9 @@ class Translator(SentenceTranslator):
         )
         self.jit_compile = jit_compile
         self.shortlist = shortlist or None
+        self.engine = engine
+        self.precision: Precision = precision
+        self._files: ModelFiles | None = None
         self.origins: list[Origin] = []
         self._settings: Mapping[str, object] = {}  # training settings, saved in presets
         models = model if isinstance(model, (list, tuple)) else [model]
@@ -136,7 +163,7 @@ class Translator(SentenceTranslator):
         self.max_length = self._generator.max_length
 
     def _row_generator(self) -> RowGenerator:
-        return RowGenerator(
+        generator = RowGenerator(
             self.models,
             self.source_tokenizer,
             self.tokenizer,
@@ -145,6 +172,19 @@ class Translator(SentenceTranslator):
             self.jit_compile,
             self.shortlist,
         )
+        if self._files is not None and self.engine == "auto" and suits_this_machine():
+            recipe = GraphRecipe(
+                self._files,
+                search=dataclasses.asdict(self.search_options),
+                shortlist=self.shortlist is not None,
+                precision=self.precision,
+            )
+            generator.graph = LiteRTGraph(recipe, self.models)
+        return generator
+
+    def _loaded_from(self, files: ModelFiles) -> None:
+        self._files = files
+        self._generator = self._row_generator()
 
     @classmethod
     def load(
@@ -175,6 +215,8 @@ class Translator(SentenceTranslator):
         translator = cls(models, tokenizer, source_tokenizer=source_tokenizer, **keywords)
         translator.origins = origins
         translator._settings = origins[0][0].settings()
+        if len(origins) == 1:
+            translator._loaded_from(ModelFiles.of_run(*origins[0]))
         return translator
 
     @classmethod
@@ -205,8 +247,10 @@ class Translator(SentenceTranslator):
                 translator = cls.load(folder, **options)
                 if folder != Path(name):
                     translator.origins = []  # the folder of an archive is removed afterwards
+                    translator._loaded_from(ModelFiles.of_preset(name, folder))
                 return translator
             imported = import_marian(folder)
+            files = ModelFiles.of_preset(name, folder)
         keywords: Any = search_over(imported.search, options)
         translator = cls(
             imported.model,
@@ -215,6 +259,7 @@ class Translator(SentenceTranslator):
             **keywords,
         )
         translator._settings = imported.settings
+        translator._loaded_from(files)
         return translator
 
     def save_to_preset(

@@ -18,6 +18,7 @@ import numpy as np
 from keras_transformer.files import write_json
 from keras_transformer.formats.export_translator import (
     ExportTranslator,
+    IdsGenerator,
     IdsTranslator,
     cpu_threads,
     opening,
@@ -250,6 +251,11 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
         with self._running():
             found = zip(outputs["output_ids"], outputs["output_lengths"], strict=True)
             return [row[:length].tolist() for row, length in found], outputs["scores"]
+
+    @functools.cached_property
+    def ids_generator(self) -> IdsGenerator:
+        """The search of the export, on rows of ids."""
+        return IdsGenerator(self._run_ids, None, self.batch_size)
 
     def _align_ids(self, source_rows: Rows, target_rows: Rows) -> np.ndarray:
         outputs = self._call(ALIGN_IDS, **source_and_target(source_rows, target_rows))

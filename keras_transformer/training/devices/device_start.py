@@ -11,7 +11,7 @@ import keras
 from keras_transformer.argument_checks import check_positive_int, python_number
 from keras_transformer.decoding.compiled_calls import compiles_with_xla
 from keras_transformer.files import note
-from keras_transformer.installation import backend_name, held_stderr, without_logs
+from keras_transformer.installation import backend_name, held_stderr, user_cache, without_logs
 from keras_transformer.text.sentencepiece_model import fields
 from keras_transformer.training.devices.devices import Devices
 
@@ -199,10 +199,7 @@ def _remove_damaged(folder: Path) -> None:
 def _folder(version: str) -> Path | None:
     """Return the folder for a backend version on this processor type; None without permission."""
     processor = hashlib.sha256(" ".join(processor_flags()).encode()).hexdigest()[:8]
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(
-        cache, "keras_transformer", "compiled", f"{version}-{platform.machine()}-{processor}"
-    )
+    folder = user_cache("compiled") / f"{version}-{platform.machine()}-{processor}"
     try:
         is_new = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)

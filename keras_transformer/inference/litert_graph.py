@@ -1,0 +1,288 @@
+"""LiteRT graphs that translate a few sentences sooner than TensorFlow, kept in the user's cache.
+
+A separate process makes a graph from the files of a run or a preset. Its name is a hash of
+everything that determines its outputs.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Literal, Self
+
+import keras
+import numpy as np
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.files import checksum, file_lock, note
+from keras_transformer.formats.registry import FORMAT_VERSION
+from keras_transformer.installation import __version__, has_accelerator, user_cache
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.types import PathLike, Tensor
+
+if TYPE_CHECKING:
+    from keras_transformer.formats.export_translator import IdsGenerator
+    from keras_transformer.formats.litert.reader import LiteRTTranslator
+
+Precision = Literal["float32", "int8"]
+MOST_ROWS = 2  # more sentences are faster in TensorFlow's batches
+MOST_GRAPHS = 8  # in the cache
+# The environment variable that replaces the engine "auto", such as for tests.
+ENGINE = "KERAS_TRANSFORMER_ENGINE"
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelFiles:
+    """The files of a model, and how `Translator` loads them.
+
+    Args:
+        method: "load" or "from_preset".
+        arguments: arguments of the method.
+        paths: the files that it reads.
+    """
+
+    method: Literal["load", "from_preset"]
+    arguments: Sequence[str]
+    paths: Sequence[str]
+
+    @classmethod
+    def of_run(cls, run: RunDirectory, weights: Path) -> Self:
+        """Return the files of a run with these weights."""
+        others = run.model_path, run.tokenizer_path, run.source_tokenizer_path, run.shortlist_path
+        paths = [weights, *(path for path in others if path.exists())]
+        arguments = os.path.abspath(run.path), os.path.abspath(weights)
+        return cls("load", arguments, [*map(os.path.abspath, paths)])
+
+    @classmethod
+    def of_preset(cls, name: PathLike, folder: Path) -> Self:
+        """Return the files of a preset that was found in `folder`."""
+        path = Path(name)
+        if path.is_file():
+            return cls("from_preset", [os.path.abspath(path)], [os.path.abspath(path)])
+        paths = [os.path.abspath(path) for path in sorted(folder.iterdir()) if path.is_file()]
+        return cls("from_preset", [os.path.abspath(path) if path.is_dir() else str(name)], paths)
+
+    def digests(self) -> list[str]:
+        """Return the checksums of the current contents."""
+        return [checksum(path) for path in self.paths]
+
+
+@dataclasses.dataclass(frozen=True)
+class GraphRecipe:
+    """Everything that determines a graph.
+
+    Args:
+        files: the files of the model.
+        search: the search options, as a dict.
+        shortlist: whether the search uses the shortlist among the files.
+        precision: number format of the weights.
+    """
+
+    files: ModelFiles
+    search: dict[str, object]
+    shortlist: bool
+    precision: Precision
+
+    def name(self) -> str:
+        """Return the name of the graph's folder for the current contents of the files."""
+        options = self.search, self.shortlist, self.precision
+        text = json.dumps([self.files.digests(), options, __version__, FORMAT_VERSION])
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def make(self, path: Path) -> None:
+        """Write the graph to a folder that has the name of the contents when they were loaded."""
+        from keras_transformer.formats.litert.writer import export_litert
+        from keras_transformer.inference.translator import Translator
+
+        load = getattr(Translator, self.files.method)
+        shortlist = True if self.shortlist else None
+        translator = load(*self.files.arguments, **self.search, shortlist=shortlist, engine="own")
+        if self.name() != path.name:
+            raise UserInputError("the files of the model have changed.")
+        export_litert(translator, path, precision=self.precision)
+
+
+class LiteRTGraph:
+    """The LiteRT graph of a translator, which a process begins to make when it is first asked for.
+
+    Until the graph is ready, and whenever it does not suit, the caller computes by itself. If the
+    graph cannot be made, a note says so once.
+
+    Args:
+        recipe: how to make it.
+        models: the models that were loaded from the files of the recipe. The graph is not used
+            after their weights have changed.
+    """
+
+    def __init__(self, recipe: GraphRecipe, models: Sequence[keras.Model]) -> None:
+        self._recipe = recipe
+        self._name = recipe.name()
+        self._sample = _sampler(models)
+        self._weights = self._sample()
+        self._lock = threading.Lock()
+        self._maker: subprocess.Popen[bytes] | None = None
+        self._messages: IO[bytes] | None = None
+        self._reader: LiteRTTranslator | None = None
+        self._is_given_up = False
+
+    def generator_for(self, rows: Sequence[Sequence[int]]) -> "IdsGenerator | None":
+        """Return a generator for rows of source ids if the graph is ready and suits them."""
+        if not 0 < sum(map(bool, rows)) <= MOST_ROWS or self._is_given_up:
+            return None
+        if not np.array_equal(self._sample(), self._weights):
+            return None
+        reader = self._reader or self._found()
+        if (
+            reader is None
+            or 1 + max(map(len, rows)) > reader.settings["limits"]["max_source_length"]
+        ):
+            return None
+        return reader.ids_generator
+
+    def _found(self) -> "LiteRTTranslator | None":
+        with self._lock:
+            if self._reader is None and not self._is_given_up:
+                try:
+                    self._reader = self._open_or_make()
+                except (UserInputError, OSError, RuntimeError) as error:  # such as no home folder
+                    self._is_given_up = True
+                    note(f"Single sentences are translated without a LiteRT graph: {error}")
+        return self._reader
+
+    def _open_or_make(self) -> "LiteRTTranslator | None":
+        if self._maker is None:
+            path = _folder() / self._name
+            reader = _opened(path)
+            if reader is None:
+                self._start(path)
+            return reader
+        if self._maker.poll() is None:
+            return None
+        reader = _opened(_folder() / self._name)
+        if reader is None:
+            assert self._messages is not None
+            self._messages.seek(0)
+            text = self._messages.read().decode("utf-8", "replace").strip()
+            raise UserInputError(text.rpartition("\n")[2] or "the process that made it has ended.")
+        return reader
+
+    def _start(self, path: Path) -> None:
+        self._messages = tempfile.TemporaryFile()  # noqa: SIM115 (read when the process has ended)
+        program = "import sys; from keras_transformer.inference import litert_graph as graph; "
+        self._maker = subprocess.Popen(
+            [
+                *(sys.executable, "-P", "-c", f"{program} graph.main(*sys.argv[1:])"),
+                *(json.dumps(dataclasses.asdict(self._recipe)), str(path)),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._messages,
+            start_new_session=True,  # goes on if the user stops the program
+            env={**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"},
+        )
+
+
+def main(recipe: str, path: str) -> None:
+    """Make a graph in a process of its own. Errors are one line on stderr."""
+    values = json.loads(recipe)
+    os.umask(0o077)
+    if hasattr(os, "nice"):
+        os.nice(10)
+    try:
+        make(GraphRecipe(**{**values, "files": ModelFiles(**values["files"])}), Path(path))
+    except (UserInputError, OSError) as error:
+        sys.exit(str(error))
+
+
+def make(recipe: GraphRecipe, path: Path) -> None:
+    """Make a graph, unless another process has made it."""
+    from keras_transformer.installation import start_backend_quietly
+
+    with file_lock(path.with_name(f".{path.name}.lock")):
+        if _opened(path) is None:
+            start_backend_quietly()
+            _remove(path)  # it is damaged
+            recipe.make(path)
+            _remove_oldest(path.parent)
+
+
+def suits_this_machine() -> bool:
+    """Return whether LiteRT is installed and TensorFlow computes on a CPU."""
+    return (
+        os.environ.get(ENGINE) != "own"
+        and keras.backend.backend() == "tensorflow"
+        and importlib.util.find_spec("ai_edge_litert") is not None
+        and not has_accelerator()
+    )
+
+
+def _folder() -> Path:
+    """Return the folder of the graphs, which only this user can read and write."""
+    folder = user_cache("graphs")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = os.lstat(folder)
+    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077):
+        raise UserInputError(f"{folder} must belong to this user, with the mode 0700.")
+    return folder
+
+
+def _opened(path: Path) -> "LiteRTTranslator | None":
+    """Return the reader of a graph, or None if it is missing, damaged or another user's."""
+    from keras_transformer.formats.litert.reader import LiteRTTranslator
+
+    if path.is_symlink() or not path.is_dir() or not _is_ours([path, *path.iterdir()]):
+        return None
+    with contextlib.suppress(UserInputError):
+        reader = LiteRTTranslator(path, batch_size=MOST_ROWS, long_sentences="refuse")
+        with contextlib.suppress(OSError):  # on a disk that is read-only
+            os.utime(path)
+        return reader
+    return None
+
+
+def _is_ours(paths: Iterable[Path]) -> bool:
+    if not hasattr(os, "getuid"):
+        return True
+    found = [os.lstat(path) for path in paths]
+    return all(each.st_uid == os.getuid() and not stat.S_ISLNK(each.st_mode) for each in found)
+
+
+def _remove_oldest(folder: Path) -> None:
+    """Remove the graphs that were not opened for the longest time, except the last few."""
+    graphs = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    for path in sorted(graphs, key=lambda path: path.lstat().st_mtime)[:-MOST_GRAPHS]:
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _sampler(models: Sequence[keras.Model]) -> Callable[[], np.ndarray]:
+    """Return a function that returns an element of each weight, which training changes."""
+    import tensorflow as tf
+
+    variables = [variable for model in models for variable in model.weights]
+
+    @functools.partial(tf.function, autograph=False)
+    def sample() -> Tensor:
+        chosen = [
+            tf.reshape(each.value, [-1])[each.value.shape.num_elements() // 2] for each in variables
+        ]
+        return tf.stack([tf.cast(value, tf.float32) for value in chosen])
+
+    return lambda: sample().numpy()
