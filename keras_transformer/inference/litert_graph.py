@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, Self
 
-import keras
 import numpy as np
 
 from keras_transformer.errors import UserInputError
@@ -32,6 +31,8 @@ from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.types import PathLike, Tensor
 
 if TYPE_CHECKING:
+    import keras
+
     from keras_transformer.formats.export_translator import IdsGenerator
     from keras_transformer.formats.litert.reader import LiteRTTranslator
 
@@ -125,7 +126,7 @@ class LiteRTGraph:
             after their weights have changed.
     """
 
-    def __init__(self, recipe: GraphRecipe, models: Sequence[keras.Model]) -> None:
+    def __init__(self, recipe: GraphRecipe, models: "Sequence[keras.Model]") -> None:
         self._recipe = recipe
         self._name = recipe.name()
         self._sample = _sampler(models)
@@ -217,14 +218,27 @@ def make(recipe: GraphRecipe, path: Path) -> None:
             _remove_oldest(path.parent)
 
 
-def suits_this_machine() -> bool:
-    """Return whether LiteRT is installed and TensorFlow computes on a CPU."""
+def may_use_graphs() -> bool:
+    """Return whether LiteRT is installed and the user has not turned the graphs off."""
     return (
-        os.environ.get(ENGINE) != "own"
-        and keras.backend.backend() == "tensorflow"
-        and importlib.util.find_spec("ai_edge_litert") is not None
-        and not has_accelerator()
+        os.environ.get(ENGINE) != "own" and importlib.util.find_spec("ai_edge_litert") is not None
     )
+
+
+def suits_this_machine() -> bool:
+    """Return whether graphs may be used and TensorFlow computes on a CPU."""
+    import keras
+
+    on_tensorflow = keras.backend.backend() == "tensorflow"
+    return may_use_graphs() and on_tensorflow and not has_accelerator()
+
+
+def ready_graph(recipe: GraphRecipe, target_language: str | None) -> "LiteRTTranslator | None":
+    """Return the reader of a graph that exists, for sentences in any number."""
+    try:
+        return _opened(_folder() / recipe.name(), target_language)
+    except (UserInputError, OSError, RuntimeError):
+        return None
 
 
 def _folder() -> Path:
@@ -237,14 +251,16 @@ def _folder() -> Path:
     return folder
 
 
-def _opened(path: Path) -> "LiteRTTranslator | None":
+def _opened(path: Path, target_language: str | None = None) -> "LiteRTTranslator | None":
     """Return the reader of a graph, or None if it is missing, damaged or another user's."""
     from keras_transformer.formats.litert.reader import LiteRTTranslator
 
     if path.is_symlink() or not path.is_dir() or not _is_ours([path, *path.iterdir()]):
         return None
     with contextlib.suppress(UserInputError):
-        reader = LiteRTTranslator(path, batch_size=MOST_ROWS, long_sentences="refuse")
+        reader = LiteRTTranslator(
+            path, batch_size=MOST_ROWS, long_sentences="refuse", target_language=target_language
+        )
         with contextlib.suppress(OSError):  # on a disk that is read-only
             os.utime(path)
         return reader
@@ -272,7 +288,7 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _sampler(models: Sequence[keras.Model]) -> Callable[[], np.ndarray]:
+def _sampler(models: "Sequence[keras.Model]") -> Callable[[], np.ndarray]:
     """Return a function that returns an element of each weight, which training changes."""
     import tensorflow as tf
 

@@ -28,6 +28,7 @@ from keras_transformer.toolkit.cli.program import flag
 from keras_transformer.types import MARKUP, NONE, MarkupKind
 
 if TYPE_CHECKING:
+    from keras_transformer.inference.translator import Translator
     from keras_transformer.runs.run_directory import RunDirectory
     from keras_transformer.text import Glossary
 
@@ -160,8 +161,8 @@ def _alone(run: "RunDirectory", path: Path) -> Iterator[None]:
         yield
 
 
-OWN = "own"
-ENGINES = (OWN, *sorted(name for name, each in FORMATS.items() if each.reader))
+AUTO, OWN = "auto", "own"
+ENGINES = (AUTO, OWN, *sorted(name for name, each in FORMATS.items() if each.reader))
 USUAL_LANGUAGE = "en"  # default language of the lines
 
 
@@ -181,9 +182,10 @@ class LineOptions:
     search: SearchKeywords
     engine: str = flag(
         "inference engine: this package (own), or an export, which is created once in the run's "
-        "engines/. ctranslate2 starts fastest and is the fastest for a single sentence; its length "
-        "penalty is different: the length to the power of --alpha (default: own)",
-        OWN,
+        "engines/. ctranslate2 starts fastest; its length penalty is different: the length to the "
+        "power of --alpha. auto is own, but on a CPU it translates one or two lines with a LiteRT "
+        "model, which is created in the background and kept in the user's cache (default: auto)",
+        AUTO,
         choices=ENGINES,
     )
     shortlist: bool = flag(
@@ -262,7 +264,8 @@ class LineOptions:
         """Advice for lines that are too long."""
         if self.markup is not None:
             return "`--long-lines split` divides it"
-        own_search = self.engine != OWN and FORMATS[self.engine].has_search
+        format = FORMATS.get(self.engine)
+        own_search = format is not None and format.has_search
         if own_search or self.n_best is not None or self.tab_prefix or self.sampling is not None:
             return "`--long-lines cut` drops its end"
         return "`--long-lines split` translates its sentences one by one, `cut` drops its end"
@@ -275,6 +278,7 @@ class LineOptions:
             **models.settings(),
             **search,
             **values,
+            "engine": OWN if self.engine == AUTO else self.engine,  # the translations are the same
             # missing in records of older versions
             "shortlist": self.shortlist or None,
             "glossary_tags": self.glossary_tags or None,
@@ -355,8 +359,8 @@ class LineTranslator:
 def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTranslator:
     """Load the translator for about `num_lines` lines (0 if unknown)."""
     models = options.models
-    if options.engine != OWN:
-        engine = FORMATS[options.engine]
+    engine = FORMATS.get(options.engine)
+    if engine is not None:
         reading = Reading(
             options.full_search,
             models.batch_size,
@@ -368,15 +372,24 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
         terms = needs_terms or options.keep not in (None, NONE)
         export = RunExport(engine, models, reading, options.shortlist, terms)
         return LineTranslator(options, export.load(), _glossary(options))
-    translator = models.load(
-        batches=num_lines // models.lines_a_batch,
-        **options.search,
-        batch_size=models.batch_size,
-        long_sentences=options.long_lines,
-        source_language=options.source_language,
-        shortlist=options.shortlist,
-    )
-    return LineTranslator(options, translator, _glossary(options))
+
+    def load() -> "Translator":
+        return models.load(
+            batches=num_lines // models.lines_a_batch,
+            **options.search,
+            batch_size=models.batch_size,
+            long_sentences=options.long_lines,
+            source_language=options.source_language,
+            shortlist=options.shortlist,
+            engine="auto" if options.engine == AUTO else "own",
+        )
+
+    translator: Any = None
+    if options.engine == AUTO:
+        from keras_transformer.toolkit.cli.few_lines import few_lines
+
+        translator = few_lines(options, num_lines, load)
+    return LineTranslator(options, translator or load(), _glossary(options))
 
 
 def _glossary(options: LineOptions) -> "Glossary | None":

@@ -34,7 +34,6 @@ from keras_transformer.toolkit.cli.named_models import (
 )
 from keras_transformer.toolkit.cli.program import add_flags, flag, options_of
 from keras_transformer.toolkit.cli.run_exports import (
-    OWN,
     USUAL_LANGUAGE,
     LineOptions,
     load_line_translator,
@@ -183,7 +182,7 @@ def line_options(values: argparse.Namespace) -> LineOptions:
 
 def _check_engine(options: LineOptions) -> None:
     engine = options.engine
-    if engine == OWN:
+    if engine not in FORMATS:
         return
     lacks = FORMATS[engine].lacks
     if options.glossary_tags:
@@ -322,6 +321,6 @@ def _title(options: LineOptions) -> str | None:
     if options.sampling is not None:
         return None
     search = search_record(SearchOptions(**options.search))
-    if options.engine != OWN:
+    if options.engine in FORMATS:
         search.update(FORMATS[options.engine].own_search)
     return search_text(search)
