@@ -28,6 +28,7 @@ from keras_transformer.files import checksum, file_lock, note
 from keras_transformer.formats.registry import FORMAT_VERSION
 from keras_transformer.installation import __version__, has_accelerator, user_cache
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.search_options import EXPORT
 from keras_transformer.types import PathLike, Tensor
 
 if TYPE_CHECKING:
@@ -111,7 +112,8 @@ class GraphRecipe:
         translator = load(*self.files.arguments, **self.search, shortlist=shortlist, engine="own")
         if self.name() != path.name:
             raise UserInputError("the files of the model have changed.")
-        export_litert(translator, path, precision=self.precision)
+        limit = min(EXPORT.max_source_length, translator.max_source_length)
+        export_litert(translator, path, precision=self.precision, max_source_length=limit)
 
 
 class LiteRTGraph:
