@@ -46,7 +46,9 @@ def translated(trained_run, cache, monkeypatch, capfdbinary):
     loads = []
     load = NamedModels.load
     monkeypatch.setattr(
-        NamedModels, "load", lambda self, **how: loads.append(how["engine"]) or load(self, **how)
+        NamedModels,
+        "load",
+        lambda self, **how: loads.append(how.get("engine", "auto")) or load(self, **how),
     )
 
     def run(text, *flags):

@@ -171,7 +171,6 @@ class NamedModels:
         start_backend_quietly(batches=batches)
         from keras_transformer.inference.translator import Translator
 
-        settings.setdefault("engine", "own")
         if self.target_language is not None:
             settings["target_language"] = self.target_language
         return Translator.load(self.runs, checkpoint=self.checkpoint, **settings)

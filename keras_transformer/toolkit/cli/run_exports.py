@@ -373,6 +373,8 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
         export = RunExport(engine, models, reading, options.shortlist, terms)
         return LineTranslator(options, export.load(), _glossary(options))
 
+    how: dict[str, Any] = {} if options.engine == AUTO else {"engine": "own"}
+
     def load() -> "Translator":
         return models.load(
             batches=num_lines // models.lines_a_batch,
@@ -381,7 +383,7 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
             long_sentences=options.long_lines,
             source_language=options.source_language,
             shortlist=options.shortlist,
-            engine="auto" if options.engine == AUTO else "own",
+            **how,
         )
 
     translator: Any = None
