@@ -83,7 +83,7 @@ class Translator(SentenceTranslator):
             `"auto"` uses XLA on a GPU or TPU. JAX always compiles with XLA.
         shortlist: shortlist of the target tokens to consider for each sentence; None considers all
             tokens. Sampling, scoring and alignment always use all tokens.
-        engine: `"auto"` translates one or two sentences at a time with a LiteRT graph, which is
+        engine: `"auto"` translates up to four sentences at a time with a LiteRT graph, which is
             faster; `"own"` always uses Keras. The graph needs a CPU, TensorFlow, the package
             `ai-edge-litert` and a model that was loaded with `load` or `from_preset`. A separate
             process makes it at the first use and keeps it in the user's cache; until then, and

@@ -66,7 +66,7 @@ def test_a_few_lines_need_no_keras(trained_run, translated):
     assert translated("one two\n") == (own.translate(["one two"]), [])
     assert translated("one\n\nfive two\n") == (own.translate(["one", "", "five two"]), [])
     assert translated("one\n", "--tag=<BT>") == ([f"<BT> {own.translate('one')}"], [])
-    many = ["one", "two", "three four"]
+    many = ["one", "two", "three four", "five", "three"]
     assert translated("\n".join([*many, ""])) == (own.translate(many), ["auto"])
 
 

@@ -183,7 +183,7 @@ class LineOptions:
     engine: str = flag(
         "inference engine: this package (own), or an export, which is created once in the run's "
         "engines/. ctranslate2 starts fastest; its length penalty is different: the length to the "
-        "power of --alpha. auto is own, but on a CPU it translates one or two lines with a LiteRT "
+        "power of --alpha. auto is own, but on a CPU it translates up to four lines with a LiteRT "
         "model, which is created in the background and kept in the user's cache (default: auto)",
         AUTO,
         choices=ENGINES,
