@@ -19,7 +19,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal, Self
+from typing import IO, TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -52,11 +52,13 @@ class ModelFiles:
         method: "load" or "from_preset".
         arguments: arguments of the method.
         paths: the files that it reads.
+        digests: the checksums of the files when the model was loaded.
     """
 
     method: Literal["load", "from_preset"]
     arguments: Sequence[str]
     paths: Sequence[str]
+    digests: Sequence[str]
 
     @classmethod
     def of_run(cls, run: RunDirectory, weights: Path) -> Self:
@@ -64,20 +66,26 @@ class ModelFiles:
         others = run.model_path, run.tokenizer_path, run.source_tokenizer_path, run.shortlist_path
         paths = [weights, *(path for path in others if path.exists())]
         arguments = os.path.abspath(run.path), os.path.abspath(weights)
-        return cls("load", arguments, [*map(os.path.abspath, paths)])
+        return cls._read("load", arguments, [*map(os.path.abspath, paths)])
 
     @classmethod
     def of_preset(cls, name: PathLike, folder: Path) -> Self:
         """Return the files of a preset that was found in `folder`."""
         path = Path(name)
         if path.is_file():
-            return cls("from_preset", [os.path.abspath(path)], [os.path.abspath(path)])
+            return cls._read("from_preset", [os.path.abspath(path)], [os.path.abspath(path)])
         paths = [os.path.abspath(path) for path in sorted(folder.iterdir()) if path.is_file()]
-        return cls("from_preset", [os.path.abspath(path) if path.is_dir() else str(name)], paths)
+        place = os.path.abspath(path) if path.is_dir() else str(name)
+        return cls._read("from_preset", [place], paths)
 
-    def digests(self) -> list[str]:
-        """Return the checksums of the current contents."""
-        return [checksum(path) for path in self.paths]
+    @classmethod
+    def _read(cls, method: Any, arguments: Sequence[str], paths: Sequence[str]) -> Self:
+        return cls(method, arguments, paths, [checksum(path) for path in paths])
+
+    def check(self) -> None:
+        """Raise a `UserInputError` if the files have changed."""
+        if [checksum(path) for path in self.paths] != [*self.digests]:
+            raise UserInputError("the files of the model have changed.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,21 +105,24 @@ class GraphRecipe:
     precision: Precision
 
     def name(self) -> str:
-        """Return the name of the graph's folder for the current contents of the files."""
+        """Return the name of the graph's folder."""
         options = self.search, self.shortlist, self.precision
-        text = json.dumps([self.files.digests(), options, __version__, FORMAT_VERSION])
+        text = json.dumps([[*self.files.digests], options, __version__, FORMAT_VERSION])
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def make(self, path: Path) -> None:
-        """Write the graph to a folder that has the name of the contents when they were loaded."""
+        """Write the graph to a folder.
+
+        Raises:
+            UserInputError: the files of the model have changed.
+        """
         from keras_transformer.formats.litert.writer import export_litert
         from keras_transformer.inference.translator import Translator
 
         load = getattr(Translator, self.files.method)
         shortlist = True if self.shortlist else None
         translator = load(*self.files.arguments, **self.search, shortlist=shortlist, engine="own")
-        if self.name() != path.name:
-            raise UserInputError("the files of the model have changed.")
+        self.files.check()
         limit = min(EXPORT.max_source_length, translator.max_source_length)
         export_litert(translator, path, precision=self.precision, max_source_length=limit)
 

@@ -85,10 +85,10 @@ class Translator(SentenceTranslator):
             tokens. Sampling, scoring and alignment always use all tokens.
         engine: `"auto"` translates up to four sentences at a time with a LiteRT graph, which is
             faster; `"own"` always uses Keras. The graph needs a CPU, TensorFlow, the package
-            `ai-edge-litert` and a model that was loaded with `load` or `from_preset`. A separate
-            process makes it at the first use and keeps it in the user's cache; until then, and
-            after the model's weights have changed, Keras translates. N-best lists, prefixes, terms
-            and samples always use Keras.
+            `ai-edge-litert` and a model loaded with `load` or `from_preset`. A separate process
+            makes it at the first use and keeps it in the user's cache; until then, and after the
+            model's weights have changed, Keras translates. N-best lists, prefixes, terms, samples
+            and translators from `with_search` always use Keras.
         precision: number format of the weights in this graph. With `"float32"`, the translations
             differ only if two have the same score. `"int8"` is smaller and faster, but some
             translations differ.
@@ -153,7 +153,6 @@ class Translator(SentenceTranslator):
         self.shortlist = shortlist or None
         self.engine = engine
         self.precision: Precision = precision
-        self._files: ModelFiles | None = None
         self.origins: list[Origin] = []
         self._settings: Mapping[str, object] = {}  # training settings, saved in presets
         models = model if isinstance(model, (list, tuple)) else [model]
@@ -163,7 +162,7 @@ class Translator(SentenceTranslator):
         self.max_length = self._generator.max_length
 
     def _row_generator(self) -> RowGenerator:
-        generator = RowGenerator(
+        return RowGenerator(
             self.models,
             self.source_tokenizer,
             self.tokenizer,
@@ -172,19 +171,17 @@ class Translator(SentenceTranslator):
             self.jit_compile,
             self.shortlist,
         )
-        if self._files is not None and self.engine == "auto" and suits_this_machine():
+
+    def _loaded_from(self, files: ModelFiles, shortlist: object) -> None:
+        """Use a graph of these files, unless the shortlist is not one of them."""
+        if self.engine == "auto" and not isinstance(shortlist, Shortlist) and suits_this_machine():
             recipe = GraphRecipe(
-                self._files,
+                files,
                 search=dataclasses.asdict(self.search_options),
                 shortlist=self.shortlist is not None,
                 precision=self.precision,
             )
-            generator.graph = LiteRTGraph(recipe, self.models)
-        return generator
-
-    def _loaded_from(self, files: ModelFiles) -> None:
-        self._files = files
-        self._generator = self._row_generator()
+            self._generator.graph = LiteRTGraph(recipe, self.models)
 
     @classmethod
     def load(
@@ -216,7 +213,7 @@ class Translator(SentenceTranslator):
         translator.origins = origins
         translator._settings = origins[0][0].settings()
         if len(origins) == 1:
-            translator._loaded_from(ModelFiles.of_run(*origins[0]))
+            translator._loaded_from(ModelFiles.of_run(*origins[0]), options.get("shortlist"))
         return translator
 
     @classmethod
@@ -247,7 +244,8 @@ class Translator(SentenceTranslator):
                 translator = cls.load(folder, **options)
                 if folder != Path(name):
                     translator.origins = []  # the folder of an archive is removed afterwards
-                    translator._loaded_from(ModelFiles.of_preset(name, folder))
+                    files = ModelFiles.of_preset(name, folder)
+                    translator._loaded_from(files, options.get("shortlist"))
                 return translator
             imported = import_marian(folder)
             files = ModelFiles.of_preset(name, folder)
@@ -259,7 +257,7 @@ class Translator(SentenceTranslator):
             **keywords,
         )
         translator._settings = imported.settings
-        translator._loaded_from(files)
+        translator._loaded_from(files, options.get("shortlist"))
         return translator
 
     def save_to_preset(

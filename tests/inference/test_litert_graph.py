@@ -13,7 +13,7 @@ from keras_transformer.errors import CannotWrite
 from keras_transformer.formats.litert.reader import LiteRTTranslator
 from keras_transformer.inference import litert_graph
 from keras_transformer.inference.litert_graph import ENGINE, MOST_GRAPHS, GraphRecipe, ModelFiles
-from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text import SentencePieceTokenizer, Shortlist
 from tests.random_translation import build, sentences
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
@@ -123,9 +123,11 @@ def test_only_a_few_sentences_use_the_graph(preset, expected, made, calls):
 
 
 def test_a_search_has_a_graph_of_its_own(preset, made, calls):
-    translator = Translator.from_preset(preset)
-    greedy = translator.with_search(beam_size=1)
     own = Translator.from_preset(preset, engine="own", beam_size=1)
+    other = Translator.from_preset(preset).with_search(beam_size=1)
+    assert other.translate(LINES[0]) == own.translate(LINES[0])
+    assert (calls, PROCESSES) == ([], [])  # such as those of every visitor of a page
+    greedy = Translator.from_preset(preset, beam_size=1)
     assert greedy.translate(LINES[0]) == own.translate(LINES[0])
     assert calls == []
     PROCESSES.pop().finish()
@@ -274,6 +276,17 @@ def test_old_graphs_are_removed(preset, made, calls):
     names = {path.name for path in made.iterdir()}
     assert len(names) == MOST_GRAPHS
     assert not {"old0", "old1"} & names
+
+
+def test_a_shortlist_of_ones_own_has_no_graph(preset, made, calls):
+    translator = Translator.from_preset(preset, engine="own")
+    tokenizer = translator.tokenizer
+    size = tokenizer.vocabulary_size
+    shortlist = Shortlist(np.arange(size + 1), np.arange(size), [4], tokenizer)
+    translator = Translator.from_preset(preset, shortlist=shortlist)
+    expected = Translator.from_preset(preset, shortlist=shortlist, engine="own")
+    assert translator.translate(LINES[0]) == expected.translate(LINES[0])
+    assert (calls, PROCESSES) == ([], [])
 
 
 def test_the_engine_can_be_chosen(preset, made, calls, monkeypatch):
