@@ -1,7 +1,7 @@
 """LiteRT graphs that translate a few sentences sooner than TensorFlow, kept in the user's cache.
 
-A separate process makes a graph from the files of a run or a preset. Its name is a hash of
-everything that determines its outputs.
+A separate process makes a graph from the files of a run or a preset (`graph_maker.py`). Its name is
+a hash of everything that determines its outputs.
 """
 
 import contextlib
@@ -11,7 +11,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -24,11 +23,10 @@ from typing import IO, TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files import checksum, file_lock, note
+from keras_transformer.files import checksum, note
 from keras_transformer.formats.registry import FORMAT_VERSION
 from keras_transformer.installation import __version__, has_accelerator, user_cache
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.search_options import EXPORT
 from keras_transformer.types import PathLike, Tensor
 
 if TYPE_CHECKING:
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
 
 Precision = Literal["float32", "int8"]
 MOST_ROWS = 4  # more sentences are as fast in TensorFlow's batches
-MOST_GRAPHS = 8  # in the cache
 # The environment variable that replaces the engine "auto", such as for tests.
 ENGINE = "KERAS_TRANSFORMER_ENGINE"
 
@@ -110,22 +107,6 @@ class GraphRecipe:
         text = json.dumps([[*self.files.digests], options, __version__, FORMAT_VERSION])
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
-    def make(self, path: Path) -> None:
-        """Write the graph to a folder.
-
-        Raises:
-            UserInputError: the files of the model have changed.
-        """
-        from keras_transformer.formats.litert.writer import export_litert
-        from keras_transformer.inference.translator import Translator
-
-        load = getattr(Translator, self.files.method)
-        shortlist = True if self.shortlist else None
-        translator = load(*self.files.arguments, **self.search, shortlist=shortlist, engine="own")
-        self.files.check()
-        limit = min(EXPORT.max_source_length, translator.max_source_length)
-        export_litert(translator, path, precision=self.precision, max_source_length=limit)
-
 
 class LiteRTGraph:
     """The LiteRT graph of a translator, which a process begins to make when it is first asked for.
@@ -177,13 +158,13 @@ class LiteRTGraph:
     def _open_or_make(self) -> "LiteRTTranslator | None":
         if self._maker is None:
             path = _folder() / self._name
-            reader = _opened(path)
+            reader = opened(path)
             if reader is None:
                 self._start(path)
             return reader
         if self._maker.poll() is None:
             return None
-        reader = _opened(_folder() / self._name)
+        reader = opened(_folder() / self._name)
         if reader is None:
             assert self._messages is not None
             self._messages.seek(0)
@@ -193,10 +174,10 @@ class LiteRTGraph:
 
     def _start(self, path: Path) -> None:
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115 (read when the process has ended)
-        program = "import sys; from keras_transformer.inference import litert_graph as graph; "
+        program = "import sys; from keras_transformer.inference.graph_maker import main; "
         self._maker = subprocess.Popen(
             [
-                *(sys.executable, "-P", "-c", f"{program} graph.main(*sys.argv[1:])"),
+                *(sys.executable, "-P", "-c", f"{program} main(*sys.argv[1:])"),
                 *(json.dumps(dataclasses.asdict(self._recipe)), str(path)),
             ],
             stdin=subprocess.DEVNULL,
@@ -205,30 +186,6 @@ class LiteRTGraph:
             start_new_session=True,  # goes on if the user stops the program
             env={**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"},
         )
-
-
-def main(recipe: str, path: str) -> None:
-    """Make a graph in a process of its own. Errors are one line on stderr."""
-    values = json.loads(recipe)
-    os.umask(0o077)
-    if hasattr(os, "nice"):
-        os.nice(10)
-    try:
-        make(GraphRecipe(**{**values, "files": ModelFiles(**values["files"])}), Path(path))
-    except (UserInputError, OSError) as error:
-        sys.exit(str(error))
-
-
-def make(recipe: GraphRecipe, path: Path) -> None:
-    """Make a graph, unless another process has made it."""
-    from keras_transformer.installation import start_backend_quietly
-
-    with file_lock(path.with_name(f".{path.name}.lock")):
-        if _opened(path) is None:
-            start_backend_quietly()
-            _remove(path)  # it is damaged
-            recipe.make(path)
-            _remove_oldest(path.parent)
 
 
 def may_use_graphs() -> bool:
@@ -249,7 +206,7 @@ def suits_this_machine() -> bool:
 def ready_graph(recipe: GraphRecipe, target_language: str | None) -> "LiteRTTranslator | None":
     """Return the reader of a graph that exists, for sentences in any number."""
     try:
-        return _opened(_folder() / recipe.name(), target_language)
+        return opened(_folder() / recipe.name(), target_language)
     except (UserInputError, OSError, RuntimeError):
         return None
 
@@ -264,7 +221,7 @@ def _folder() -> Path:
     return folder
 
 
-def _opened(path: Path, target_language: str | None = None) -> "LiteRTTranslator | None":
+def opened(path: Path, target_language: str | None = None) -> "LiteRTTranslator | None":
     """Return the reader of a graph, or None if it is missing, damaged or another user's."""
     from keras_transformer.formats.litert.reader import LiteRTTranslator
 
@@ -285,20 +242,6 @@ def _is_ours(paths: Iterable[Path]) -> bool:
         return True
     found = [os.lstat(path) for path in paths]
     return all(each.st_uid == os.getuid() and not stat.S_ISLNK(each.st_mode) for each in found)
-
-
-def _remove_oldest(folder: Path) -> None:
-    """Remove the graphs that were not opened for the longest time, except the last few."""
-    graphs = [path for path in folder.iterdir() if not path.name.startswith(".")]
-    for path in sorted(graphs, key=lambda path: path.lstat().st_mtime)[:-MOST_GRAPHS]:
-        _remove(path)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _sampler(models: "Sequence[keras.Model]") -> Callable[[], np.ndarray]:

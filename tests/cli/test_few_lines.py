@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from keras_transformer.inference import litert_graph
+from keras_transformer.inference import graph_maker, litert_graph
 from keras_transformer.inference.litert_graph import ENGINE
 from keras_transformer.inference.translator import Translator
 from keras_transformer.toolkit import cli
@@ -23,7 +23,7 @@ def cache(trained_run, tmp_path_factory):
         patch.delenv(ENGINE)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         graph = Translator.load(trained_run, **FLAGS)._generator.graph
-        litert_graph.make(graph._recipe, litert_graph._folder() / graph._name)
+        graph_maker.make(graph._recipe, litert_graph._folder() / graph._name)
         yield litert_graph.user_cache("").parent
 
 

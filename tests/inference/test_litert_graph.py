@@ -11,8 +11,9 @@ import pytest
 from keras_transformer import Translator
 from keras_transformer.errors import CannotWrite
 from keras_transformer.formats.litert.reader import LiteRTTranslator
-from keras_transformer.inference import litert_graph
-from keras_transformer.inference.litert_graph import ENGINE, MOST_GRAPHS, GraphRecipe, ModelFiles
+from keras_transformer.inference import graph_maker, litert_graph
+from keras_transformer.inference.graph_maker import MOST_GRAPHS
+from keras_transformer.inference.litert_graph import ENGINE, GraphRecipe, ModelFiles
 from keras_transformer.text import SentencePieceTokenizer, Shortlist
 from tests.random_translation import build, sentences
 
@@ -48,7 +49,7 @@ class Process:
         values = json.loads(self.recipe)
         recipe = GraphRecipe(**{**values, "files": ModelFiles(**values["files"])})
         try:
-            litert_graph.make(recipe, litert_graph.Path(self.path))
+            graph_maker.make(recipe, litert_graph.Path(self.path))
         except Exception as error:
             self.stderr.write(f"{error}\n".encode())
         self.is_running = False
@@ -239,7 +240,7 @@ def test_without_space_keras_goes_on(preset, expected, graphs, monkeypatch, capf
     def full(*_, **__):
         raise CannotWrite("Cannot write x: No space left on device.")
 
-    monkeypatch.setattr(GraphRecipe, "make", full)
+    monkeypatch.setattr(graph_maker, "export_litert", full)
     translator = Translator.from_preset(preset)
     assert translator.translate(LINES[0]) == expected[0]
     PROCESSES.pop().finish()
