@@ -21,7 +21,7 @@ from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import Shortlist
 from keras_transformer.toolkit import cli
 from keras_transformer.toolkit.cli.named_models import NamedModels
-from keras_transformer.toolkit.cli.run_exports import ENGINES, OWN, LineOptions, RunExport
+from keras_transformer.toolkit.cli.run_exports import AUTO, ENGINES, OWN, LineOptions, RunExport
 from tests.cli.fake_translator import FakeTranslator
 from tests.cli.refusals import refusal
 from tests.litert_exports import LIMITS, litert_export
@@ -301,7 +301,7 @@ def test_what_an_engine_lacks_is_one_line(command, engine, flags):
         said == f"error: `{flags[0].partition('=')[0]}` is not supported by `--engine {engine}`.\n"
     )
     assert FakeTranslator.calls == []
-    assert ENGINES == (OWN, "ctranslate2", "litert", "saved-model")
+    assert ENGINES == (AUTO, OWN, "ctranslate2", "litert", "saved-model")
 
 
 def test_an_ensemble_is_for_the_own_engine(command):
