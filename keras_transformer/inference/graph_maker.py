@@ -11,7 +11,6 @@ from keras_transformer.files import file_lock
 from keras_transformer.formats.litert.writer import export_litert
 from keras_transformer.inference.litert_graph import GraphRecipe, ModelFiles, opened
 from keras_transformer.inference.translator import Translator
-from keras_transformer.installation import start_backend_quietly
 from keras_transformer.search_options import EXPORT
 
 MOST_GRAPHS = 8  # in the cache
@@ -23,7 +22,6 @@ def main(recipe: str, path: str) -> None:
     os.umask(0o077)
     if hasattr(os, "nice"):
         os.nice(10)
-    start_backend_quietly()
     try:
         make(GraphRecipe(**{**values, "files": ModelFiles(**values["files"])}), Path(path))
     except (UserInputError, OSError) as error:

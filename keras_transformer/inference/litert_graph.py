@@ -25,7 +25,7 @@ import numpy as np
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import checksum, note
 from keras_transformer.formats.registry import FORMAT_VERSION
-from keras_transformer.installation import __version__, has_accelerator, user_cache
+from keras_transformer.installation import LOG_LEVEL, __version__, has_accelerator, user_cache
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.types import PathLike, Tensor
 
@@ -183,8 +183,13 @@ class LiteRTGraph:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=self._messages,
-            start_new_session=True,  # goes on if the user stops the program
-            env={**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"},
+            start_new_session=True,  # not interrupted by Ctrl-C
+            env={
+                **os.environ,
+                LOG_LEVEL: "2",
+                "KERAS_BACKEND": "tensorflow",
+                "CUDA_VISIBLE_DEVICES": "-1",
+            },
         )
 
 
