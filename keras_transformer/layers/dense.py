@@ -82,6 +82,8 @@ class SideBySide(keras.initializers.Initializer):
 class Dense(RematerializedLayer, keras.layers.Dense):
     """Keras's dense layer, but with a precise bias gradient under mixed-precision policies.
 
+    If `rounds_to_int8` is set, the kernel is rounded in every call (see `rounded_to_int8`).
+
     Args:
         units: size of the output.
         activation: as in `keras.layers.Dense`.
@@ -99,11 +101,20 @@ class Dense(RematerializedLayer, keras.layers.Dense):
         (2, 4)
     """
 
+    rounds_to_int8 = False
+
     def __init__(self, units: int, *, activation: Any = None, **kwargs: Any) -> None:
         super().__init__(units, activation=activation, **kwargs)
 
+    def add_weight(self, *args: Any, name: str | None = None, **options: Any) -> Any:
+        """Same as in `keras.layers.Layer`, but the kernel keeps its dtype when read; see `call`."""
+        if name == "kernel":
+            options["autocast"] = False
+        return super().add_weight(*args, name=name, **options)
+
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        outputs = times_matrix(inputs, self.kernel)
+        kernel = rounded_to_int8(self.kernel, axis=0) if self.rounds_to_int8 else self.kernel
+        outputs = times_matrix(inputs, ops.cast(kernel, self.compute_dtype))
         if self.bias is not None:
             outputs = add_bias(outputs, self.bias)
         return self.activation(outputs)
@@ -111,6 +122,28 @@ class Dense(RematerializedLayer, keras.layers.Dense):
     def quantize(self, mode: str | None = None, type_check: bool = True, **config: Any) -> None:
         """Same as in `keras.layers.Dense`, using Keras's own weights and computation."""
         super().quantize(mode, type_check=False, **config)
+
+
+def rounded_to_int8(matrix: Tensor, axis: int) -> Tensor:
+    """Round a matrix to 8-bit integers with one float scale per channel, as int8 files store it.
+
+    Args:
+        matrix: tensor (inputs, channels) if `axis` is 0, or (channels, inputs) if it is -1.
+        axis: axis of the inputs.
+
+    Returns:
+        Float32 tensor with the shape of `matrix`: integers from -127 to 127 times the scale of the
+        channel, which maps 127 to the largest absolute value. In the gradient, rounding counts as
+        the identity (straight-through estimator).
+
+    Reference: Bengio et al., "Estimating or Propagating Gradients Through Stochastic Neurons for
+        Conditional Computation", 2013.
+    """
+    matrix = ops.cast(matrix, "float32")
+    values = ops.stop_gradient(matrix)
+    scales = ops.max(ops.abs(values), axis, keepdims=True) / 127
+    scales = ops.where(scales > 0, scales, ops.ones_like(scales))
+    return matrix + (ops.round(values / scales) * scales - values)
 
 
 def times_matrix(inputs: Tensor, matrix: Tensor) -> Tensor:

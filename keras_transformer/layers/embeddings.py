@@ -14,7 +14,7 @@ from keras_transformer.layers.composite_layer import (
     RematerializedLayer,
     part_seeds,
 )
-from keras_transformer.layers.dense import Dropout, add_bias, times_matrix
+from keras_transformer.layers.dense import Dropout, add_bias, rounded_to_int8, times_matrix
 from keras_transformer.layers.positions import positions_class
 from keras_transformer.types import Shape, Tensor
 
@@ -28,7 +28,8 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
     of unit-variance vectors both have unit variance.
 
     The layer extends Keras's reversible embedding and supports its quantization and LoRA. Under a
-    mixed policy, the gradients for a row are summed in the dtype of the weights.
+    mixed policy, the gradients for a row are summed in the dtype of the weights. If
+    `rounds_to_int8` is set, tokens' vectors are rounded in every call (see `rounded_to_int8`).
 
     Args:
         vocabulary_size: number of tokens.
@@ -62,6 +63,8 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
 
     Reference: Vaswani et al. (2017), section 3.4; Press and Wolf (2017).
     """
+
+    rounds_to_int8 = False
 
     def __init__(
         self,
@@ -120,6 +123,8 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
                 ops.take(self.lora_embeddings_a, ids, axis=0), self.lora_embeddings_b
             )
             rows = rows + (self.lora_alpha / self.lora_rank) * change
+        if self.rounds_to_int8:
+            rows = rounded_to_int8(rows, axis=-1)
         return ops.cast(rows, self.compute_dtype)
 
     def enable_lora(
@@ -197,6 +202,8 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
         matrix = self.embeddings if self.tie_weights else self.reverse_embeddings
         if tokens is not None:
             matrix = ops.take(matrix, tokens, axis=axis)
+        if self.rounds_to_int8:
+            matrix = rounded_to_int8(matrix, axis=axis - 1)
         matrix = ops.cast(matrix, self.compute_dtype)
         return ops.transpose(matrix) if self.tie_weights else matrix
 

@@ -43,6 +43,7 @@ with on_first_use(globals()):
     from keras_transformer.training.devices.devices import Devices as Devices
     from keras_transformer.training.fine_tuning import enable_lora as enable_lora
     from keras_transformer.training.fine_tuning import freeze as freeze
+    from keras_transformer.training.fine_tuning import round_to_int8 as round_to_int8
     from keras_transformer.training.fit_callbacks import FitRecord as FitRecord
     from keras_transformer.training.training_command import TrainingCommand as TrainingCommand
     from keras_transformer.training.training_command import (

@@ -1,4 +1,4 @@
-"""Fine-tuning with frozen layers and low-rank adapters (LoRA)."""
+"""Fine-tuning with frozen layers, low-rank adapters (LoRA) or weights rounded to int8."""
 
 import fnmatch
 from collections.abc import Iterable
@@ -122,6 +122,30 @@ def enable_lora(model: keras.Model, rank: int, lora_alpha: float | None = None) 
             layer.trainable = False
     for weight in model.weights:
         weight.trainable = is_adapter(weight)
+
+
+def round_to_int8(model: keras.Model) -> None:
+    """Round all matrices to int8 in every forward pass (quantization-aware training).
+
+    The weights themselves, and the biases and normalizations, stay in float32: training moves them
+    to values that lose less when an export rounds them in the same way. Call this before `compile`.
+
+    Args:
+        model: a model from `build_transformer` or `build_language_model`.
+
+    Example:
+        >>> import numpy as np
+        >>> from keras_transformer.models import build_transformer
+        >>> model = build_transformer("tiny", vocabulary_size=100)
+        >>> inputs = {"source_ids": np.array([[5, 3]]), "target_ids": np.array([[2, 7]])}
+        >>> before = model(inputs)
+        >>> round_to_int8(model)
+        >>> bool(np.all(before == model(inputs)))
+        False
+    """
+    for layer in model._flatten_layers():
+        if hasattr(layer, "rounds_to_int8"):
+            layer.rounds_to_int8 = True
 
 
 def _parts(model: Transformer) -> dict[str, list[str]]:

@@ -15,7 +15,9 @@ from keras_transformer.layers import (
     TransformerDecoderLayer,
     TransformerEncoderLayer,
 )
+from keras_transformer.layers.dense import Dense
 from keras_transformer.models import build_language_model, build_transformer
+from tests.layers.gradients import outputs_and_gradients
 
 VECTORS = np.random.default_rng(0).normal(size=(2, 5, 32)).astype("float32")
 IDS = np.array([[3, 4, 5, 2], [6, 2, 0, 0]], "int32")
@@ -219,3 +221,45 @@ def test_a_file_has_the_merged_weights_of_lora(tmp_path):
 def test_lora_needs_weights():
     with pytest.raises(ValueError, match="must be called, or loaded, before `enable_lora`"):
         TransformerEncoderLayer(64, 2).enable_lora(2)
+
+
+def to_integers(matrix, axis):
+    """A matrix as integers from -127 to 127 and a scale for each channel."""
+    scales = np.abs(matrix).max(axis=axis, keepdims=True) / 127
+    return np.rint(matrix / np.where(scales > 0, scales, 1)) * scales
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_a_rounded_kernel_has_the_gradient_of_the_plain_one(dtype):
+    layer = Dense(6, use_bias=False, dtype=dtype)
+    layer.build((None, 32))
+    kernel = numbers(layer.kernel)
+    factors = np.random.default_rng(1).normal(size=(2, 5, 6)).astype("float32")
+    layer.rounds_to_int8 = True
+    outputs, _, gradients = outputs_and_gradients(layer, [VECTORS], factors)
+    near = {"rtol": 1e-4, "atol": 1e-5} if dtype == "float32" else {"rtol": 0.02, "atol": 0.05}
+    expected = VECTORS.astype("float64") @ to_integers(kernel, 0)
+    np.testing.assert_allclose(outputs.astype("float64"), expected, **near)
+    (gradient,) = gradients.values()
+    np.testing.assert_allclose(
+        gradient.astype("float64"), np.einsum("bli,blo->io", VECTORS, factors), **near
+    )
+
+
+@pytest.mark.parametrize("tie_weights", [True, False])
+def test_a_rounded_embedding_has_a_scale_for_each_token(tie_weights):
+    layer = TokenEmbedding(40, 32, tie_weights=tie_weights)
+    layer.build()
+    matrix = numbers(layer.matrix)
+    matrix[3] = 0
+    layer.matrix.assign(matrix)
+    layer.rounds_to_int8 = True
+    np.testing.assert_allclose(numbers(layer(IDS)), to_integers(matrix, 1)[IDS], atol=1e-6)
+    output = (
+        to_integers(matrix, 1).T if tie_weights else to_integers(numbers(layer.reverse_matrix), 0)
+    )
+    logits = VECTORS.astype("float64") @ output
+    np.testing.assert_allclose(numbers(layer(VECTORS, reverse=True)), logits, atol=1e-4)
+    tokens = np.array([3, 7, 39], "int32")
+    some = layer.logits(VECTORS, layer.output_matrix(tokens), tokens)
+    np.testing.assert_allclose(numbers(some), logits[..., tokens], atol=1e-4)

@@ -8,7 +8,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.layers import TransformerEncoderLayer
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.models import build_language_model, build_transformer
-from keras_transformer.training import enable_lora, freeze
+from keras_transformer.training import enable_lora, freeze, round_to_int8
 
 SIZES = {"hidden_dim": 8, "intermediate_dim": 8, "num_heads": 2, "vocabulary_size": 12}
 
@@ -176,3 +176,31 @@ def test_models_that_lora_does_not_suit(make, options, message):
     with pytest.raises(ValueError, match=message):
         enable_lora(network, **options)
     assert [weight.path for weight in network.trainable_weights] == before
+
+
+def test_a_rounded_model_computes_with_int8_matrices_and_trains_its_own_weights():
+    network = model(dropout=0.0, use_bias=True)
+    ids = np.array([[3, 4, 5, 2], [6, 2, 0, 0]])
+    inputs = {"source_ids": ids, "target_ids": ids}
+    kept = network.get_weights()
+    for weight in network.weights:
+        values = keras.ops.convert_to_numpy(weight)
+        if values.ndim == 2:  # the vectors of tokens are rows; other channels are columns
+            scales = (
+                np.abs(values).max(-1 if "embedding" in weight.path else 0, keepdims=True) / 127
+            )
+            weight.assign(np.rint(values / scales) * scales)
+    expected = keras.ops.convert_to_numpy(network(inputs))
+    network.set_weights(kept)
+    plain = keras.ops.convert_to_numpy(network(inputs))
+    round_to_int8(network)
+    found = keras.ops.convert_to_numpy(network(inputs))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert np.abs(found - plain).max() > 1e-4
+    network.compile(keras.optimizers.SGD(1e-4), LabelSmoothingCrossEntropy(0.1, padding_id=0))
+    network.fit(inputs, ids, verbose=0)
+    for before, now in zip(kept, network.get_weights(), strict=True):
+        assert np.abs(before - now).max() < 1e-3  # not rounded
+    assert any(
+        (before != now).any() for before, now in zip(kept, network.get_weights(), strict=True)
+    )
