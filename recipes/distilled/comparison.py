@@ -17,7 +17,7 @@ from keras_transformer.evaluation import bleu, chrf
 from keras_transformer.files import say, scratch_directory, write_json, write_text
 from keras_transformer.search_options import SearchKeywords, search_record, search_text
 from recipes.distilled.report import RESULT, TABLE, markdown_table
-from recipes.distilled.runtimes import RUNTIMES, Translate, runtimes_of
+from recipes.distilled.runtimes import LITERT_INT8, RUNTIMES, Translate, runtimes_of
 from recipes.distilled.teacher import SEARCH, Teacher, given_search
 
 MOST_TIMED = 1000  # sentences
@@ -43,31 +43,37 @@ class System:
 
 
 def compare(
-    teacher: Teacher, student: RunDirectory, text: ParallelText, *, exports: bool = True
+    teacher: Teacher | None,
+    students: Sequence[RunDirectory],
+    text: ParallelText,
+    *,
+    exports: bool = True,
 ) -> dict[str, Any]:
     """Compare a student with its teacher on a test text and print a table.
 
-    Writes `distilled.json` and `distilled.md` to the student's run. The caller holds its lock. The
-    teacher's runs, their ensemble and the student are measured with the search options used for
-    scoring after training. The first run and the student are also measured with greedy decoding.
+    Writes `distilled.json` and `distilled.md` to the first student's run. The caller holds its
+    lock. The teacher's runs, their ensemble and the students are measured with the search options
+    used for scoring after training, and with their shortlists. The first run and the students are
+    also measured with greedy decoding.
     The ensemble uses the alpha and the extra length from the student's settings. All speeds are
     for the same sentences. The systems take turns for `ROUNDS` rounds. A ratio is the median over
     the rounds of the first system's time divided by the other system's time in the same round, so
     other load on the machine affects both.
 
     Args:
-        teacher: the teacher.
-        student: the student's run, after training.
+        teacher: the teacher, if there is one.
+        students: the student's run after training, and the run that continues it, if there is one.
         text: the test text.
-        exports: whether to also measure each system as a SavedModel and a LiteRT model.
+        exports: whether to also measure each system as a SavedModel and as LiteRT models.
 
     Returns:
         The contents of `distilled.json`.
     """
     sources, references = map(list, zip(*text, strict=True))
+    student = students[0]
     tokenize = str(student.settings().get("bleu_tokenize", "13a"))
     timed = sources[:: -(-len(sources) // MOST_TIMED)]
-    systems = _systems(teacher, student)
+    systems = _systems(teacher, students)
     say(f"\nComparing {len(systems)} systems on {text.name}")
     results = [_quality(system, sources, references, tokenize) for system in systems]
     with scratch_directory(student.path) as folder:
@@ -79,6 +85,10 @@ def compare(
             speeds = _speeds(translates, timed)
             for result, runtimes, speed in zip(results, found, speeds, strict=True):
                 result["runtimes"][name] = {"bytes": runtimes[name].num_bytes, **speed}
+                if name == LITERT_INT8:  # the others translate like Translator
+                    hypotheses = runtimes[name].translate(sources)
+                    score = bleu(hypotheses, references, tokenize)[0]
+                    result["runtimes"][name]["bleu"] = score
     content = {
         "text": text.name,
         "sentences": len(sources),
@@ -96,29 +106,33 @@ def compare(
     return content
 
 
-def _systems(teacher: Teacher, student: RunDirectory) -> list[System]:
+def _systems(teacher: Teacher | None, students: Sequence[RunDirectory]) -> list[System]:
     """Return the systems to compare. The first system is the baseline."""
-    runs, given = teacher.runs, given_search(student.settings())
-    given.pop("beam_size", None)  # used only for the n-best lists
-    if len(runs) == 1:
-        systems = [System("teacher", _translator(runs, given))]
-    else:
-        systems = [System(f"teacher {run.path.name}", _translator([run])) for run in runs]
-        ensemble = System(f"ensemble of {len(runs)}", _translator(runs, given))
-        systems.append(ensemble)
-        flags = "--teacher-alpha and --teacher-extra-length"
-        say(
-            f"The {ensemble.name} searches with {ensemble.search}: what the student's {flags} do "
-            f"not set is taken from {runs[0].path}"
-        )
-    learned = System("student", _translator([student]))
-    systems.append(learned)
+    systems = [] if teacher is None else _teachers(teacher, students[0])
+    baseline = systems[:1]
+    names = ("student", "student, trained for int8")
+    learned = [System(name, _translator([run])) for name, run in zip(names, students, strict=False)]
+    systems += learned
     systems += [
         System(system.name, system.translator.with_search(beam_size=1))
-        for system in (systems[0], learned)
+        for system in (*baseline, *learned)
         if system.translator.beam_size > 1
     ]
     return systems
+
+
+def _teachers(teacher: Teacher, student: RunDirectory) -> list[System]:
+    """Return the teacher's runs, and their ensemble if there are several."""
+    runs, given = teacher.runs, given_search(student.settings())
+    given.pop("beam_size", None)  # used only for the n-best lists
+    if len(runs) == 1:
+        return [System("teacher", _translator(runs, given))]
+    ensemble = System(f"ensemble of {len(runs)}", _translator(runs, given))
+    say(
+        f"The {ensemble.name} searches with {ensemble.search}: what the student's --teacher-alpha "
+        f"and --teacher-extra-length do not set is taken from {runs[0].path}"
+    )
+    return [*(System(f"teacher {run.path.name}", _translator([run])) for run in runs), ensemble]
 
 
 def _translator(runs: Sequence[RunDirectory], given: SearchKeywords | None = None) -> Translator:
@@ -127,7 +141,9 @@ def _translator(runs: Sequence[RunDirectory], given: SearchKeywords | None = Non
     search: Any = {name: recorded[name] for name in SEARCH if name in recorded}
     search |= runs[0].search_defaults()  # the result of `--tune-alpha`
     search |= given or {}
-    return Translator.load([run.path for run in runs], long_sentences="cut", **search)
+    search["shortlist"] = runs[0].shortlist_path.is_file()
+    paths = [run.path for run in runs]
+    return Translator.load(paths, long_sentences="cut", engine="own", **search)
 
 
 def _quality(

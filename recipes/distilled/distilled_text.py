@@ -57,40 +57,125 @@ class DistilledText(ParallelText):
         return self.original.num_pairs
 
 
+class ReversedText(ParallelText):
+    """The pairs of a text with their sides exchanged."""
+
+    def __init__(self, text: ParallelText) -> None:
+        super().__init__(f"{text.name}, reversed")
+        self.text = text
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return ((target, source) for source, target in self.text)
+
+    def fingerprint(self) -> str:
+        """Return the text's fingerprint, marked as reversed."""
+        return f"{self.text.fingerprint()} reversed"
+
+    @property
+    def num_pairs(self) -> int | None:
+        """The number of pairs in the text."""
+        return self.text.num_pairs
+
+
+@dataclasses.dataclass(frozen=True)
+class Translations:
+    """What translates which text for the student.
+
+    Args:
+        teacher: the teacher, or None if `file` replaces it.
+        file: translations of the first training text by any system, one per line.
+        more: text whose sources the teacher also translates.
+        backward: teacher of the opposite direction.
+        folder: folder for the translations, which are created if missing. None means a separate
+            folder for each teacher, text and search. It is in `distilled/` next to the run, or
+            next to the run if the run itself is in `distilled/`, as by default.
+    """
+
+    teacher: Teacher | None
+    file: pathlib.Path | None = None
+    more: ParallelText | None = None
+    backward: Teacher | None = None
+    folder: pathlib.Path | None = None
+
+    def of(
+        self, text: ParallelText, settings: DistilledSettings, run: training.TrainingRun
+    ) -> list[ParallelText]:
+        """Return the texts that the student reads instead of a text; see `distilled_data`."""
+        found: list[ParallelText] = []
+        if self.file is not None:
+            text.fingerprint()  # counts the pairs
+            if (lines := sum(1 for _ in text_lines(self.file))) != text.num_pairs:
+                raise UserInputError(
+                    f"{self.file} must have a line for each source sentence. Received: {lines:,} "
+                    f"lines for {text.num_pairs:,} sentences"
+                )
+            found.append(DistilledText(text, self.file, self.file.name))
+        elif self.teacher is not None:
+            found += _translated(text, self.teacher, settings.ways, settings, run, self.folder)
+        if self.more is not None and self.teacher is not None:
+            folder = _beside(self.folder, "more")
+            found += _translated(self.more, self.teacher, (BEST,), settings, run, folder)
+        if self.backward is not None:
+            folder = _beside(self.folder, "backward")
+            reversed_text = ReversedText(text)
+            pairs = _translated(reversed_text, self.backward, (BEST,), settings, run, folder)
+            found += map(ReversedText, pairs)
+        return found
+
+
+def _beside(folder: pathlib.Path | None, name: str) -> pathlib.Path | None:
+    return folder and folder.with_name(f"{folder.name}-{name}")
+
+
 def distilled_data(
     original: TranslationData,
-    teacher: Teacher,
+    translations: Translations,
     settings: DistilledSettings,
     run: training.TrainingRun,
-    folder: pathlib.Path | None = None,
 ) -> TranslationData:
-    """Return the student's texts. Only the first training text is translated by the teacher.
+    """Return the student's texts. Only the first training text is translated.
 
     Args:
         original: the original texts.
-        teacher: the teacher.
+        translations: what translates.
         settings: settings that determine which translations and original pairs the student reads.
         run: the student's training run.
-        folder: folder with the translations, which are created if missing. None means a separate
-            folder for each teacher, text and search. It is in `distilled/` next to the run, or
-            next to the run if the run itself is in `distilled/`, as by default.
 
     Raises:
         UserInputError: the folder contains damaged translations, or translations from a different
             teacher, text or search; it lacks the translations with which training started; several
             machines would translate; or a greedy teacher has nothing to choose from.
     """
-    if not run.state and BY_BLEU in settings.ways and teacher.search["beam_size"] == 1:
+    text, *others = original.train
+    distilled = translations.of(text, settings, run)
+    mixed = [(text, settings.mix_original)] if settings.mix_original else []
+    mixed += zip(others, (original.weights or [])[1:], strict=True)
+    return dataclasses.replace(
+        original,
+        train=[*distilled, *(text for text, _ in mixed)],
+        weights=[*([1.0] * len(distilled)), *(weight for _, weight in mixed)],
+    )
+
+
+def _translated(
+    text: ParallelText,
+    teacher: Teacher,
+    ways: tuple[str, ...],
+    settings: DistilledSettings,
+    run: training.TrainingRun,
+    folder: pathlib.Path | None,
+) -> list[DistilledText]:
+    """Return a text as translated by a teacher, once for each way to choose translations."""
+    if not run.state and BY_BLEU in ways and teacher.search["beam_size"] == 1:
         rule = "be best if the teacher uses greedy decoding, which finds only one translation"
         refuse("from_nbest", f"{rule}: `--teacher-beam-size` finds more", settings.from_nbest)
-    text, *others = original.train
     made_by = {**teacher.record(), "text": text.fingerprint()}
     if folder is None:
         digest = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()
         beside = run.directory.path.parent
         folder = (beside if beside.name == SHARED else beside / SHARED) / digest[:16]
     _check_folder(folder, made_by)
-    paths = {way: folder / _file_name(way, settings.bleu_tokenize) for way in settings.ways}
+    paths = {way: folder / _file_name(way, settings.bleu_tokenize) for way in ways}
     missing = [way for way, path in paths.items() if not path.is_file()]
     if missing and run.state and not (folder / NBEST).is_file():
         raise _lost_translations(run.directory.path, folder, made_by)
@@ -102,17 +187,10 @@ def distilled_data(
     if missing:
         _make(missing, text, teacher, settings, run, folder, made_by)
     else:
-        run.say(f"The teacher's translations ({teacher.told_search}) are in {folder}")
+        run.say(f"The translations of {text.name} ({teacher.told_search}) are in {folder}")
     for path in paths.values():
         check_lines(text, path)
-    distilled: list[ParallelText] = [DistilledText(text, paths[way], way) for way in paths]
-    mixed = [(text, settings.mix_original)] if settings.mix_original else []
-    mixed += zip(others, (original.weights or [])[1:], strict=True)
-    return dataclasses.replace(
-        original,
-        train=[*distilled, *(text for text, _ in mixed)],
-        weights=[*([1.0] * len(distilled)), *(weight for _, weight in mixed)],
-    )
+    return [DistilledText(text, paths[way], way) for way in paths]
 
 
 def _differences(path: pathlib.Path, made_by: dict[str, object]) -> list[str]:
@@ -179,7 +257,7 @@ def _make(
                 unfinished = "" if (path / NBEST).is_file() else "unfinished "
                 run.say(f"Keeping {unfinished}translations from a different search in {path}")
         run.say(
-            f"The teacher translates {text.num_pairs:,} sentences into {folder}: "
+            f"Translating {text.num_pairs:,} sentences of {text.name} into {folder}: "
             f"{teacher.told_search}"
         )
         write_nbest(text, teacher, nbest, made_by, run.say)

@@ -17,15 +17,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print the table. `arguments` are command-line arguments."""
     parser = CommandParser(prog="python -m recipes.distilled.measure", description=__doc__)
     add = parser.add_argument
-    add("student", type=pathlib.Path, metavar="STUDENT", help="run directory of the student")
+    add(
+        "students",
+        nargs="+",
+        type=pathlib.Path,
+        metavar="STUDENT",
+        help="run directory of the student; the table is written to the first one",
+    )
     add("--test-source", required=True, metavar="FILE", help="source sentences to score")
     add("--test-target", required=True, metavar="FILE", help="reference translations")
     add_comparison_arguments(parser)
     values = parser.parse_args(arguments)
-    student = RunDirectory.open(values.student)
+    students = [RunDirectory.open(path) for path in values.students]
+    teacher = Teacher.open(values.teacher) if values.teacher else None
     text = ParallelFiles(values.test_source, values.test_target)
-    with run_lock(student.path):
-        compare(Teacher.open(values.teacher), student, text, exports=values.exports)
+    with run_lock(students[0].path):
+        compare(teacher, students, text, exports=values.exports)
 
 
 if __name__ == "__main__":

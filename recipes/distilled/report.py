@@ -19,7 +19,8 @@ def markdown_table(content: Mapping[str, Any]) -> str:
     runtimes = [name for name in RUNTIMES if name in systems[0]["runtimes"]]
     head = ["system", "search", "BLEU", "chrF", "M parameters"]
     for name in runtimes:
-        head += [f"{name}, sentences/s", "ratio", "MB"]
+        own_score = ["BLEU"] if "bleu" in systems[0]["runtimes"][name] else []
+        head += [f"{name}, sentences/s", "ratio", "MB", *own_score]
     rows = [_row(system, runtimes) for system in systems]
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     rule = [
@@ -45,6 +46,8 @@ def _row(system: Mapping[str, Any], runtimes: Sequence[str]) -> list[str]:
             f"{found['ratio']:.2f}",
             f"{found['bytes'] / 1e6:.2f}",
         ]
+        if "bleu" in found:
+            cells.append(f"{found['bleu']:.2f}")
     return cells
 
 
@@ -61,7 +64,8 @@ def _measured(content: Mapping[str, Any]) -> str:
     """Describe what was measured, and how."""
     return (
         f"{content['text']}, {content['sentences']:,} sentences; BLEU "
-        f"{content['bleu_signature']}, chrF {content['chrf_signature']}, both of Translator. "
+        f"{content['bleu_signature']}, chrF {content['chrf_signature']}, both of Translator unless "
+        "a runtime has its own column. "
         f"Speeds on {content['timed_sentences']:,} sentences, median of {content['rounds']} "
         f"alternating rounds, {content['date']}; ratios to the first row in the same runtime."
     )

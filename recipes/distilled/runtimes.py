@@ -1,8 +1,9 @@
-"""The runtimes of a translator: Keras, a SavedModel and a LiteRT model, each as a function."""
+"""The runtimes of a translator: Keras, a SavedModel and LiteRT models, each as a function."""
 
+import functools
 import pathlib
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from keras_transformer import LiteRTTranslator, SavedModelTranslator, Translator
 from keras_transformer.errors import UserInputError
@@ -10,7 +11,8 @@ from keras_transformer.export import export_litert, export_saved_model
 
 Translate = Callable[[list[str]], list[str]]
 
-TRANSLATOR, SAVED_MODEL, LITERT = RUNTIMES = ("Translator", "SavedModel", "LiteRT")
+RUNTIMES = ("Translator", "SavedModel", "LiteRT", "LiteRT int8")
+TRANSLATOR, SAVED_MODEL, LITERT, LITERT_INT8 = RUNTIMES
 
 
 class Runtime(NamedTuple):
@@ -39,7 +41,11 @@ def runtimes_of(
     found = {TRANSLATOR: Runtime(translator.translate, sum(map(_size, weights)))}
     if folder is None:
         return found
-    for name, export in ((SAVED_MODEL, _saved_model), (LITERT, _litert)):
+    for name, export in (
+        (SAVED_MODEL, _saved_model),
+        (LITERT, _litert),
+        (LITERT_INT8, functools.partial(_litert, precision="int8")),
+    ):
         try:
             found[name] = export(translator, folder / name)
         except UserInputError as error:
@@ -52,8 +58,10 @@ def _saved_model(translator: Translator, folder: pathlib.Path) -> Runtime:
     return Runtime(SavedModelTranslator(path).translate, _size(path))
 
 
-def _litert(translator: Translator, folder: pathlib.Path) -> Runtime:
-    path = export_litert(translator, folder)
+def _litert(
+    translator: Translator, folder: pathlib.Path, precision: Literal["float32", "int8"] = "float32"
+) -> Runtime:
+    path = export_litert(translator, folder, precision=precision)
     return Runtime(LiteRTTranslator(path, long_sentences="cut").translate, _size(path))
 
 

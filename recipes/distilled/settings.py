@@ -1,6 +1,7 @@
 """Settings for a student: the Multi30k settings with different depths and text."""
 
 import dataclasses
+from typing import Self
 
 from keras_transformer.search_options import END_OF_ALPHA
 from keras_transformer.settings import setting
@@ -71,7 +72,29 @@ class DistilledSettings(Multi30kSettings):
         1, "only one, because the decoder runs once per token and takes most of the time", minimum=1
     )
 
+    # The end
+    int8_steps: int = setting(
+        0,
+        "number of updates with matrices rounded to int8, in a second run that starts from the "
+        "student; 0: none",
+        minimum=0,
+        below=2**31,
+    )
+
     @property
     def ways(self) -> tuple[str, ...]:
         """The ways to choose translations. Each of them produces a text."""
         return (BEST, BY_BLEU) if self.from_nbest == "both" else (self.from_nbest,)
+
+    def for_int8(self) -> Self:
+        """Return the settings of the second run: a tenth of the learning rate, falling to 0."""
+        warmup_steps = -(-self.int8_steps // 10)
+        usual = self.warmup_steps or 1
+        return dataclasses.replace(
+            self,
+            quantization_aware=True,
+            steps=self.int8_steps,
+            warmup_steps=warmup_steps,
+            learning_rate_scale=self.learning_rate_scale / 10 * (warmup_steps / usual) ** 0.5,
+            cooldown=0.9,
+        )

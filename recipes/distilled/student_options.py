@@ -39,7 +39,8 @@ def student_options(
         scoring.
 
     Raises:
-        UserInputError: the dev text is missing, or the student would replace its teacher.
+        UserInputError: the dev text is missing, nothing provides the translations, or the student
+            would replace its teacher.
     """
     options, values = recipe_options(
         "distilled",
@@ -53,11 +54,16 @@ def student_options(
         raise UserInputError(
             "A student is validated on real text: pass --dev-source and --dev-target."
         )
-    for path in values.teacher:
+    if not values.teacher and values.translations is None:
+        raise UserInputError("A student learns from --teacher RUN or --translations FILE.")
+    if not values.teacher and values.more_source:
+        raise UserInputError("--more-source needs --teacher RUN, which translates it.")
+    for path in (*values.teacher, *values.backward):
         if path.resolve() == pathlib.Path(options.run).resolve():
             raise UserInputError(f"A student cannot replace its teacher: {path}")
     settings = options.settings
-    if not (options.resume and RunDirectory(options.run).is_run()):  # a run keeps its settings
+    is_new = not (options.resume and RunDirectory(options.run).is_run())
+    if is_new and values.teacher:  # a run keeps its settings
         in_file = read_settings_file(values.settings) if values.settings else {}
         teacher = RunDirectory(values.teacher[0])
         settings = _as_the_teacher(settings, teacher, vars(values).keys() | in_file.keys())
@@ -77,13 +83,27 @@ def _as_the_teacher(
     return dataclasses.replace(settings, **taken)
 
 
+def int8_options(
+    options: TrainingCommand[DistilledSettings],
+) -> TrainingCommand[DistilledSettings]:
+    """Return the options of the run that continues a student with rounded matrices."""
+    path = pathlib.Path(options.run)
+    return dataclasses.replace(
+        options,
+        settings=options.settings.for_int8(),
+        run=path.with_name(f"{path.name}-int8"),
+        origin=path,
+        minutes=None,
+    )
+
+
 def add_comparison_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags for the teacher and the comparison to a parser."""
     add = parser.add_argument
     add(
         "--teacher",
         nargs="+",
-        required=True,
+        default=[],
         type=pathlib.Path,
         metavar="RUN",
         help="run directory of the teacher; multiple runs form an ensemble",
@@ -99,7 +119,31 @@ def add_comparison_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_comparison_arguments(parser)
     add_text_arguments(parser)
-    parser.add_argument(
+    add = parser.add_argument
+    add(
+        "--translations",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="translations of the source text by any system, one per line, instead of the "
+        "teacher's; without --teacher, nothing is compared with the student",
+    )
+    add(
+        "--more-source",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="more source sentences, without translations: the teacher translates them",
+    )
+    add(
+        "--backward",
+        nargs="+",
+        default=[],
+        type=pathlib.Path,
+        metavar="RUN",
+        help="run or ensemble of the opposite direction: the student also reads the target "
+        "sentences of the text, paired with this model's translations of them",
+    )
+    add(
         "--distilled",
         type=pathlib.Path,
         metavar="DIR",

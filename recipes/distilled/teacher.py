@@ -8,17 +8,10 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_transformer import (
-    RunDirectory,
-    SearchOptions,
-    SentencePieceTokenizer,
-    Translator,
-    training,
-)
-from keras_transformer.data import ParallelText
+from keras_transformer import RunDirectory, SearchOptions, SentencePieceTokenizer, Translator
 from keras_transformer.errors import UserInputError
 from keras_transformer.search_options import SearchKeywords, search_over, search_text
-from keras_transformer.translation_training import TranslationSettings, make_tokenizers
+from keras_transformer.translation_training import TranslationSettings
 
 SEARCH = tuple(TranslationSettings().search_options())  # names of the search options in settings
 
@@ -78,25 +71,14 @@ class Teacher:
         """Return the translator. It cuts overlong sentences, which are rare."""
         return Translator.load([run.path for run in self.runs], long_sentences="cut", **self.search)
 
-    def tokenizers(
-        self,
-        settings: TranslationSettings,
-        texts: Sequence[ParallelText],
-        run: training.TrainingRun,
-    ) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
-        """Return the student's tokenizers. For the arguments, see `make_tokenizers`.
-
-        Raises:
-            UserInputError: the tokenizers differ from the teacher's.
-        """
-        found = make_tokenizers(settings, texts, run)
-        given = [tokenizer.fingerprint for tokenizer in found]
+    def check_tokenizers(self, *tokenizers: SentencePieceTokenizer) -> None:
+        """Raise a `UserInputError` if a student's tokenizers differ from the teacher's."""
+        given = [tokenizer.fingerprint for tokenizer in tokenizers]
         if given != [one.fingerprint for one in self.runs[0].load_tokenizers()]:
             raise UserInputError(
                 "A student uses the tokenizers of its teacher: omit `tokenizer`. Received: "
                 f"different ones from {self.runs[0].path}"
             )
-        return found
 
     def record(self) -> dict[str, Any]:
         """Return everything that determines the translations, as JSON-compatible values."""

@@ -1,39 +1,73 @@
 """Train a student with a shallow decoder on a teacher's translations, and compare the two."""
 
+import argparse
 import sys
 from collections.abc import Sequence
 
 from keras_transformer import losses, training
+from keras_transformer.data import ParallelFiles
+from keras_transformer.runs import run_lock
 from keras_transformer.toolkit.cli import run_command
 from keras_transformer.translation_training import (
     average_weights,
     begin_training,
     make_batches,
+    make_tokenizers,
     text_of,
     translation_model,
     write_report,
 )
 from recipes.distilled.comparison import compare
-from recipes.distilled.distilled_text import distilled_data
+from recipes.distilled.distilled_text import Translations, distilled_data
 from recipes.distilled.report import RESULT, TABLE
-from recipes.distilled.student_options import student_options
+from recipes.distilled.settings import DistilledSettings
+from recipes.distilled.student_options import int8_options, student_options
 from recipes.distilled.teacher import Teacher, given_search
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:
     """Translate, train, score and compare. `arguments` are command-line arguments."""
     options, values = student_options(__doc__, arguments)
+    teacher = None
+    if values.teacher:
+        teacher = Teacher.open(values.teacher, given_search(options.settings.to_dict()))
+
+    # The student, and a run that continues it with matrices rounded to int8
+    run = _train(options, values, teacher)
+    students = [run.directory]
+    if options.settings.int8_steps and not run.exit_code:
+        run = _train(int8_options(options), values, teacher)
+        students.append(run.directory)
+
+    # Comparison
+    if run.is_chief and not run.exit_code:
+        original = text_of(values)
+        text = original.test or original.dev_text
+        with run_lock(students[0].path):
+            compare(teacher, students, text, exports=values.exports)
+    return run.exit_code
+
+
+def _train(
+    options: training.TrainingCommand[DistilledSettings],
+    values: argparse.Namespace,
+    teacher: Teacher | None,
+) -> training.TrainingRun:
     settings = options.settings
     with training.TrainingRun.of(options, results=[RESULT, TABLE]) as run:
         # Text
         original = text_of(values)
-        teacher = Teacher.open(values.teacher, given_search(settings.to_dict()))
 
         # Tokenizer: the teacher's
-        source_tokenizer, tokenizer = teacher.tokenizers(settings, original.train, run)
+        source_tokenizer, tokenizer = make_tokenizers(settings, original.train, run)
+        if teacher is not None:
+            teacher.check_tokenizers(source_tokenizer, tokenizer)
 
         # Batches: the text as translated by the teacher
-        texts = distilled_data(original, teacher, settings, run, values.distilled)
+        more = ParallelFiles(values.more_source, values.more_source) if values.more_source else None
+        backward = Teacher.open(values.backward) if values.backward else None
+        translations = Translations(teacher, values.translations, more, backward, values.distilled)
+        texts = distilled_data(original, translations, settings, run)
         batches = make_batches(settings, texts, source_tokenizer, tokenizer, run)
 
         # Model
@@ -51,8 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
 
             # Scores
             write_report(settings, batches, run, averaged_checkpoints=averaged)
-            compare(teacher, run.directory, texts.test or texts.dev_text, exports=values.exports)
-    return run.exit_code
+    return run
 
 
 if __name__ == "__main__":

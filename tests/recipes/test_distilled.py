@@ -168,6 +168,31 @@ def test_the_table_has_what_the_systems_do(student, trained_run):
     assert (student / "distilled.md").read_text() == markdown_table(content)
 
 
+def test_a_second_run_rounds_its_matrices_to_int8(trained_run, tmp_path, capsys):
+    text, run = write_text(tmp_path / "text"), tmp_path / "student"
+    given = tmp_path / "text" / "given.de"
+    given.write_text("eins\n" * 60)
+    arguments = ["--translations", str(given)]
+    assert call(trained_run, text, run, *arguments, "--warmup-steps", "16", int8_steps=4) == 0
+    last = RunDirectory(tmp_path / "student-int8")
+    settings = last.settings()
+    assert last.record().origin == str(run)
+    assert (settings["quantization_aware"], settings["steps"], settings["warmup_steps"]) == (
+        True,
+        4,
+        1,
+    )
+    peak = RunDirectory(run).settings()["learning_rate_scale"] * 16**-0.5
+    assert settings["learning_rate_scale"] * 1**-0.5 == pytest.approx(peak / 10)
+    assert last.load_model().count_params() == RunDirectory(run).load_model().count_params()
+    content = json.loads((run / "distilled.json").read_text())
+    assert [one["system"] for one in content["systems"]] == [
+        "teacher", "student", "student, trained for int8",
+        "teacher", "student", "student, trained for int8",
+    ]  # fmt: skip
+    assert "Translating" not in capsys.readouterr().out  # the file has the translations
+
+
 def test_other_translations_are_another_text(tmp_path):
     text, path = SentencePairs(["a house", "a tree"], ["?", "?"]), tmp_path / "best.txt"
     path.write_text("ein Haus\nein Baum\n")
@@ -201,6 +226,22 @@ def test_what_cannot_be_a_student_is_refused_in_one_line(trained_run, tmp_path, 
         assert not (run / "run.json").is_file() or run == trained_run
 
     refused("pass --dev-source and --dev-target", text=text[:4])
+    few = tmp_path / "few.de"
+    few.write_text("eins\n")
+    refused(
+        "few.de must have a line for each source sentence. Received: 1 lines for 60",
+        trained_run,
+        text,
+        run,
+        "--translations",
+        str(few),
+    )
+    alone = [*text, "--run", str(run)]
+    assert run_command(lambda: train.main(alone)) == 2
+    assert "learns from --teacher RUN or --translations FILE" in one_line(capsys)
+    more = [*alone, "--translations", str(few), "--more-source", str(few)]
+    assert run_command(lambda: train.main(more)) == 2
+    assert "--more-source needs --teacher RUN" in one_line(capsys)
     refused("A student cannot replace its teacher", run=trained_run)
     refused("There is no run directory", tmp_path / "none")
     (tmp_path / "text" / "train.de").write_text("eins\n")
@@ -284,9 +325,9 @@ def test_the_table_puts_quality_first():
         "| student | greedy          | 40.90 | 60.25 |         2.08 |                   312.3 "
         "|  3.12 | 8.20 |\n"
         "\n"
-        "test.en, 1,000 sentences; BLEU tok:none, chrF nc:6, both of Translator. Speeds on 500 "
-        "sentences, median of 3 alternating rounds, 2026-11-23; ratios to the first row in the "
-        "same runtime.\n"
+        "test.en, 1,000 sentences; BLEU tok:none, chrF nc:6, both of Translator unless a runtime "
+        "has its own column. Speeds on 500 sentences, median of 3 alternating "
+        "rounds, 2026-11-23; ratios to the first row in the same runtime.\n"
     )
 
 
@@ -331,7 +372,9 @@ def test_exports_are_compared_too(student, trained_run):
         write_json(student / "distilled.json", before)
         (student / "distilled.md").write_text(markdown_table(before))
     for system in after["systems"]:
-        assert list(system["runtimes"]) == ["Translator", "SavedModel", "LiteRT"]
-        sizes = [runtime["bytes"] for runtime in system["runtimes"].values()]
+        assert list(system["runtimes"]) == ["Translator", "SavedModel", "LiteRT", "LiteRT int8"]
+        *sizes, in_int8 = [runtime["bytes"] for runtime in system["runtimes"].values()]
         assert all(size > 4 * system["parameters"] for size in sizes)
+        assert in_int8 < sizes[-1]
+        assert system["runtimes"]["LiteRT int8"]["bleu"] == pytest.approx(system["bleu"], abs=10)
     assert list(student.glob(".partial-*")) == []

@@ -27,7 +27,7 @@ class EchoTranslator:
         self.origins = [(RunDirectory(path), path / "model.weights.h5") for path in paths]
 
     @classmethod
-    def load(cls, paths, long_sentences, **search):
+    def load(cls, paths, long_sentences, engine, shortlist, **search):
         return cls(paths, **search)
 
     def with_search(self, **options):
@@ -94,7 +94,7 @@ def test_what_cannot_be_measured_is_named_once_and_left_out(runs, compared, caps
             raise UserInputError("an ensemble is too large")
         return Runtime(translator.translate, 5_000_000)
 
-    def litert(translator, folder):
+    def litert(translator, folder, precision="float32"):
         raise UserInputError("LiteRT is not installed")
 
     monkeypatch.setattr(runtimes, "_saved_model", saved_model)
@@ -121,7 +121,7 @@ def test_another_backend_has_no_exports(runs, tmp_path, monkeypatch):
     found = runtimes_of(EchoTranslator([runs[0]]), tmp_path, said.append)
     assert list(found) == ["Translator"]
     assert [line.split(":")[0] for line in said] == [
-        "Skipping SavedModel", "Skipping LiteRT"
+        "Skipping SavedModel", "Skipping LiteRT", "Skipping LiteRT int8"
     ]  # fmt: skip
     assert all("set KERAS_BACKEND=tensorflow" in line for line in said)
 

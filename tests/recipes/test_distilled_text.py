@@ -12,7 +12,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.training import Devices
 from keras_transformer.translation_training import TranslationData
 from recipes.distilled import distilled_text
-from recipes.distilled.distilled_text import distilled_data
+from recipes.distilled.distilled_text import Translations, distilled_data
 from recipes.distilled.settings import DistilledSettings
 from recipes.distilled.teacher import Teacher, given_search
 
@@ -42,6 +42,7 @@ class Student:
         sources=SOURCES,
         folder=None,
         processes=1,
+        others=types.MappingProxyType({}),
         **settings,
     ):
         """Its texts, the last one mixed in."""
@@ -52,7 +53,8 @@ class Student:
         training = types.SimpleNamespace(
             directory=RunDirectory(self.path), devices=devices, say=print, state=state
         )
-        return distilled_data(data, teacher, DistilledSettings(**settings), training, folder)
+        translations = Translations(teacher, folder=folder, **others)
+        return distilled_data(data, translations, DistilledSettings(**settings), training)
 
     def begin(self, **options):
         """The targets that it reads, without those of the text that is mixed in."""
@@ -155,6 +157,36 @@ def test_translations_of_another_teacher_search_or_text_are_refused(student, cha
     assert message.endswith("holds no translations of a teacher. Choose another --distilled.")
 
 
+def test_more_sources_and_targets_are_translated_too(student, trained_run, tmp_path, monkeypatch):
+    lists = [["vier", -0.5]], [["fünf", -0.5]]
+    paths = []
+
+    def write_nbest(text, teacher, path, made_by, say):
+        paths.append(path.parent.name)
+        lines = [lists[number % 2] for number in range(text.num_pairs)]
+        path.write_text("".join(f"{json.dumps(one)}\n" for one in lines))
+
+    monkeypatch.setattr(distilled_text, "write_nbest", write_nbest)
+    more = SentencePairs(["four", "five", "four"], [""] * 3, "more")
+    others = {"more": more, "backward": Teacher.open([trained_run])}
+    *texts, mixed = student.data(others=others, folder=tmp_path / "own").train
+    assert [list(text) for text in texts] == [
+        [("one two", "vier"), ("three", "fünf")],
+        [("four", "vier"), ("five", "fünf"), ("four", "vier")],
+        [("vier", "eins zwei"), ("fünf", "drei")],
+    ]
+    assert list(mixed) == [("a", "b")]
+    assert paths == ["own", "own-more", "own-backward"]
+    assert len({text.fingerprint() for text in texts}) == 3
+
+
+def test_a_file_replaces_the_teacher(student, tmp_path):
+    path = tmp_path / "given.de"
+    path.write_text("uno dos\ntres\n")
+    assert student.begin(others={"file": path}) == ["uno dos", "tres"]
+    assert student.translated == 0
+
+
 def test_several_machines_do_not_translate(student):
     assert "which one machine must create: start on one machine" in message_of(
         student.begin, processes=2
@@ -169,7 +201,7 @@ def test_translations_of_another_search_are_told_of(student, capsys):
     student.begin(beam_size=3)
     told = capsys.readouterr().out
     assert f"Keeping translations from a different search in {of_two}\n" in told
-    assert "The teacher translates 2 sentences into " in told
+    assert "Translating 2 sentences of pairs into " in told
     assert "beam 3, alpha 0.6, extra length 50\n" in told
     (of_two / "nbest.jsonl").unlink()
     student.begin(beam_size=4)
@@ -177,7 +209,7 @@ def test_translations_of_another_search_are_told_of(student, capsys):
     assert f"Keeping unfinished translations from a different search in {of_two}" in told
     student.begin(beam_size=4)
     told = capsys.readouterr().out
-    assert told.startswith("The teacher's translations (beam 4, alpha 0.6, extra length 50) are in")
+    assert told.startswith("The translations of pairs (beam 4, alpha 0.6, extra length 50) are in")
 
 
 def test_a_resumed_student_is_not_given_translations_of_a_changed_teacher(student, changed):
