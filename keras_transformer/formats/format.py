@@ -31,12 +31,14 @@ class Flag:
         option: corresponding argument of the writer.
         help: help text of the flag.
         metavar: placeholder for the file in the help text.
+        turns_off: whether the option is on without the flag.
     """
 
     flag: str
     option: str
     help: str
     metavar: str | None = None
+    turns_off: bool = False
 
 
 WITH_TERMS = Flag(

@@ -105,6 +105,9 @@ class GuardedGenerator:
     Each row's result is independent of the other rows. The given models form an ensemble.
     `jit_compile` controls whether XLA compiles the search graph on TensorFlow, except for searches
     with terms. If the translator has a shortlist, the search uses only its candidates.
+
+    Attributes:
+        aligns: whether exports align words, by default if every model has an alignment head.
     """
 
     def __init__(
@@ -127,6 +130,8 @@ class GuardedGenerator:
         )
         self.model = self._generator.model
         self._models, self._tokenizer = models, tokenizer
+        heads = [Transformer.of(model).alignment_head for model in models]
+        self.aligns = None not in heads
 
     def source(self, input_ids: Tensor, input_lengths: Tensor, even_empty: bool = False) -> Tensor:
         """Return the encoder input.
@@ -264,12 +269,6 @@ class GuardedGenerator:
         tokens = ops.where(tokens < 0, self.tokens.pad, tokens)
         gap = int(np.argmax(self._token_flags))
         return ops.pad(tokens, [[0, 0], [0, 1]], constant_values=gap)
-
-    @property
-    def aligns(self) -> bool:
-        """Whether every model has an alignment head."""
-        heads = [Transformer.of(model).alignment_head for model in self._models]
-        return None not in heads
 
     def alignment(
         self, input_ids: Tensor, input_lengths: Tensor, target_ids: Tensor, target_lengths: Tensor

@@ -45,7 +45,13 @@ def make(recipe: GraphRecipe, path: Path) -> None:
         recipe.files.check()
         _remove(path)  # it is damaged
         limit = min(EXPORT.max_source_length, translator.max_source_length)
-        export_litert(translator, path, precision=recipe.precision, max_source_length=limit)
+        export_litert(
+            translator,
+            path,
+            precision=recipe.precision,
+            alignments=False,
+            max_source_length=limit,
+        )
         _remove_oldest(path.parent)
 
 

@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, Self
 
@@ -25,7 +26,14 @@ import numpy as np
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import checksum, note
 from keras_transformer.formats.registry import FORMAT_VERSION
-from keras_transformer.installation import LOG_LEVEL, __version__, has_accelerator, user_cache
+from keras_transformer.installation import (
+    LOG_LEVEL,
+    MOST_AT_ONCE,
+    __version__,
+    has_accelerator,
+    num_cores,
+    user_cache,
+)
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.types import PathLike, Tensor
 
@@ -34,9 +42,11 @@ if TYPE_CHECKING:
 
     from keras_transformer.formats.export_translator import IdsGenerator
     from keras_transformer.formats.litert.reader import LiteRTTranslator
+    from keras_transformer.formats.sentence_translator import Rows
 
 Precision = Literal["float32", "int8"]
-MOST_ROWS = 4  # more sentences are as fast in TensorFlow's batches
+MOST_ROWS = 4  # more sentences are as fast in TensorFlow's batches, in float32
+MANY_ROWS = 32  # sentences in a batch of an int8 graph
 # The environment variable that replaces the engine "auto", such as for tests.
 ENGINE = "KERAS_TRANSFORMER_ENGINE"
 
@@ -111,8 +121,9 @@ class GraphRecipe:
 class LiteRTGraph:
     """The LiteRT graph of a translator, which a process begins to make when it is first asked for.
 
-    Until the graph is ready, and whenever it does not suit, the caller computes by itself. If the
-    graph cannot be made, a note says so once.
+    Until the graph is ready, and whenever it does not suit, the caller computes by itself. A graph
+    in float32 suits a few sentences, and one in int8 any number of sentences. If the graph cannot
+    be made, a note says so once.
 
     Args:
         recipe: how to make it.
@@ -131,19 +142,57 @@ class LiteRTGraph:
         self._reader: LiteRTTranslator | None = None
         self._is_given_up = False
 
-    def generator_for(self, rows: Sequence[Sequence[int]]) -> "IdsGenerator | None":
-        """Return a generator for rows of source ids if the graph is ready and suits them."""
-        if not 0 < sum(map(bool, rows)) <= MOST_ROWS or self._is_given_up:
+    def search(
+        self, rows: "Rows", progress: bool = False
+    ) -> "Iterator[tuple[int, Rows, list[float]]] | None":
+        """Search for the best output of rows of source ids, as `RowGenerator.search` does.
+
+        Returns None if the graph is not ready or does not suit the rows.
+        """
+        number = sum(map(bool, rows))
+        if not self.is_ready(number) or self._reader is None:
             return None
+        if 1 + max(map(len, rows)) > self._reader.settings["limits"]["max_source_length"]:
+            return None
+        prefixes: Rows = [[]] * len(rows)
+        if number <= MOST_ROWS:
+            return self._reader.ids_generator.search(rows, prefixes, 1, progress)
+        return self._search_many(rows, prefixes, progress)
+
+    def is_ready(self, number: int) -> bool:
+        """Return whether the graph is ready for this many rows, and start to make it if needed."""
+        suits = number <= MOST_ROWS or self._recipe.precision == "int8"
+        if not (number and suits) or self._is_given_up:
+            return False
         if not np.array_equal(self._sample(), self._weights):
-            return None
-        reader = self._reader or self._found()
-        if (
-            reader is None
-            or 1 + max(map(len, rows)) > reader.settings["limits"]["max_source_length"]
-        ):
-            return None
-        return reader.ids_generator
+            return False
+        return (self._reader or self._found()) is not None
+
+    def _search_many(
+        self, rows: "Rows", prefixes: "Rows", progress: bool
+    ) -> "Iterator[tuple[int, Rows, list[float]]]":
+        """Search in several threads, each with an interpreter and every nth row."""
+        generators = self._generators
+        places = range(len(generators))
+        parts: list[Rows] = [
+            [row if i % len(generators) == place else [] for i, row in enumerate(rows)]
+            for place in places
+        ]
+
+        def search(place: int) -> "list[tuple[int, Rows, list[float]]]":
+            shows = progress and place == 0
+            return list(generators[place].search(parts[place], prefixes, 1, shows))
+
+        with ThreadPoolExecutor(len(generators)) as threads:
+            for found in threads.map(search, places):
+                yield from found
+
+    @functools.cached_property
+    def _generators(self) -> "list[IdsGenerator]":
+        path = _folder() / self._name
+        at_once = min(MOST_AT_ONCE, num_cores())
+        readers = [opened(path, batch_size=MANY_ROWS, num_threads=1) for _ in range(at_once)]
+        return [reader.ids_generator for reader in readers if reader is not None]
 
     def _found(self) -> "LiteRTTranslator | None":
         with self._lock:
@@ -211,7 +260,7 @@ def suits_this_machine() -> bool:
 def ready_graph(recipe: GraphRecipe, target_language: str | None) -> "LiteRTTranslator | None":
     """Return the reader of a graph that exists, for sentences in any number."""
     try:
-        return opened(_folder() / recipe.name(), target_language)
+        return opened(_folder() / recipe.name(), target_language=target_language)
     except (UserInputError, OSError, RuntimeError):
         return None
 
@@ -226,16 +275,18 @@ def _folder() -> Path:
     return folder
 
 
-def opened(path: Path, target_language: str | None = None) -> "LiteRTTranslator | None":
-    """Return the reader of a graph, or None if it is missing, damaged or another user's."""
+def opened(path: Path, **options: Any) -> "LiteRTTranslator | None":
+    """Return the reader of a graph, or None if it is missing, damaged or another user's.
+
+    `options` are arguments of `LiteRTTranslator`.
+    """
     from keras_transformer.formats.litert.reader import LiteRTTranslator
 
     if path.is_symlink() or not path.is_dir() or not _is_ours([path, *path.iterdir()]):
         return None
     with contextlib.suppress(UserInputError):
-        reader = LiteRTTranslator(
-            path, batch_size=MOST_ROWS, long_sentences="refuse", target_language=target_language
-        )
+        options = {"batch_size": MOST_ROWS, **options}
+        reader = LiteRTTranslator(path, long_sentences="refuse", **options)
         with contextlib.suppress(OSError):  # on a disk that is read-only
             os.utime(path)
         return reader

@@ -259,9 +259,9 @@ class RowGenerator:
         scores raises a `UserInputError`.
         """
         if self.graph is not None and num_results == 1 and not any([*prefix_rows, *(terms or ())]):
-            generator = self.graph.generator_for(rows)
-            if generator is not None:
-                yield from generator.search(rows, prefix_rows, num_results, progress)
+            found = self.graph.search(rows, progress)
+            if found is not None:
+                yield from found
                 return
         options = dataclasses.replace(self._options, num_results=num_results)
         terms = [()] * len(rows) if terms is None else terms

@@ -90,8 +90,8 @@ class Translator(SentenceTranslator):
             model's weights have changed, Keras translates. N-best lists, prefixes, terms, samples
             and translators from `with_search` always use Keras.
         precision: number format of the weights in this graph. With `"float32"`, the translations
-            differ only if two have the same score. `"int8"` is smaller and faster, but some
-            translations differ.
+            differ only if two have the same score. A graph in `"int8"` is smaller and faster and
+            translates any number of sentences, but some translations differ.
         **options: fields of `SearchOptions`, such as `beam_size`, `alpha`, `extra_length`,
             `min_length` and `no_repeat_ngram`. `max_source_length` also limits prefixes and the
             targets to score or align.
@@ -182,6 +182,17 @@ class Translator(SentenceTranslator):
                 precision=self.precision,
             )
             self._generator.graph = LiteRTGraph(recipe, self.models)
+
+    def has_graph(self, num_sentences: int) -> bool:
+        """Return whether a LiteRT graph is ready to find the best translations of sentences.
+
+        If there is no graph yet, the first call starts making it (see `engine`).
+
+        Args:
+            num_sentences: number of sentences to translate together.
+        """
+        graph = self._generator.graph
+        return graph is not None and graph.is_ready(num_sentences)
 
     @classmethod
     def load(

@@ -88,6 +88,22 @@ def test_a_search_with_terms_may_need_a_compilation():
         run.queue.close()
 
 
+def test_the_best_translation_alone_may_come_from_litert(translator, monkeypatch):
+    run = LoadedTranslator("digits", translator, AppLimits())
+    asked = []
+    found = translator.translate_nbest
+    monkeypatch.setattr(
+        translator, "translate_nbest", lambda items, n, **how: asked.append(n) or found(items, n)
+    )
+    monkeypatch.setattr(translator, "has_graph", lambda number: number == 1, raising=False)
+    try:
+        for number, n_best in ((1, 1), (2, 1), (1, 2)):
+            run.compute(Work("translate", run.search_options, n_best), ["one"] * number)
+    finally:
+        run.queue.close()
+    assert asked == [1, 3, 3]
+
+
 def test_a_translation_of_its_own_is_never_too_long(translator):
     """Sources of at most 7 tokens, and outputs of at least 12."""
     short = translator.with_search(max_source_length=8, min_length=12)

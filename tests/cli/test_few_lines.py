@@ -82,6 +82,11 @@ def test_what_the_graph_cannot_do_needs_keras(translated):
     assert (len(found), loads) == (1, ["auto"])
 
 
+def test_another_precision_is_another_graph(translated, capfdbinary):
+    assert translated("one\n", "--precision=float32")[1] == []
+    assert translated("one\n", "--precision=int8")[1] == ["auto"]
+
+
 def test_it_can_be_turned_off(translated, monkeypatch):
     monkeypatch.setenv(ENGINE, "own")
     assert translated("one\n")[1] == ["auto"]

@@ -44,7 +44,18 @@ def cross_attention():
     return Translator(model, tokenizer, source_tokenizer=source_tokenizer, beam_size=1, **LIMITS)
 
 
-TRANSLATORS = {"own head": own_head, "cross-attention": cross_attention}
+def recurrent():
+    """The head of a model with SSRUs, which compute their states in a loop."""
+    tokenizer = SentencePieceTokenizer.train(sentences(200), vocabulary_size=64)
+    model = with_alignment_head(build(tokenizer, num_decoder_layers=2, decoder_unit="ssru"), 2, 1)
+    return Translator(model, tokenizer, beam_size=1, **LIMITS)
+
+
+TRANSLATORS = {
+    "own head": own_head,
+    "cross-attention": cross_attention,
+    "recurrent": recurrent,
+}
 
 
 @pytest.fixture(scope="module", params=TRANSLATORS)
@@ -168,6 +179,16 @@ def test_readers_align_pairs_and_place_tags(paths, translator, has_terms, kind):
 
 def test_litert_needs_built_in_operations_alone(paths):
     assert not {"CUSTOM", "DELEGATE"} & operations(paths["litert"])
+
+
+def test_a_litert_model_may_leave_its_head_out(tmp_path):
+    translator = recurrent()
+    path = export_litert(translator, tmp_path / "litert", alignments=False)
+    exported = LiteRTTranslator(path)
+    assert exported.translate(LINES) == translator.translate(LINES)
+    assert "alignments" not in signature(path, "translate_ids")(**padded([[5, 6]]))
+    with pytest.raises(UserInputError, match="has no alignment head"):
+        exported.align(["house"], ["tree"])
 
 
 def test_a_model_without_a_head_has_no_alignments(tokenizer, tmp_path):

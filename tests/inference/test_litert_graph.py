@@ -136,14 +136,35 @@ def test_a_search_has_a_graph_of_its_own(preset, made, calls):
     assert len(list(made.iterdir())) == 2
 
 
+def int8_of(path):
+    return json.loads((path / "translation.json").read_text())["precision"] == "int8"
+
+
 def test_int8_is_a_choice(preset, made, calls):
     translator = Translator.from_preset(preset, precision="int8")
     translator.translate(LINES[0])
     PROCESSES.pop().finish()
     translator.translate(LINES[0])
     assert calls == [1]
+    calls.clear()
+    many = translator.translate([*LINES, "", LINES[0]])
+    assert sum(calls) == len(LINES) + 1
+    assert max(calls) > 1
+    path = next(path for path in made.iterdir() if int8_of(path))
+    assert many[:-2] == LiteRTTranslator(path).translate(LINES)
+    assert many[-2:] == ["", many[0]]
     settings = [json.loads((path / "translation.json").read_text()) for path in made.iterdir()]
     assert sorted(each["precision"] for each in settings) == ["float32", "int8"]
+
+
+def test_a_graph_is_asked_for_before_it_is_used(preset, graphs, made, calls):
+    translator = Translator.from_preset(preset, beam_size=1)
+    assert not translator.has_graph(5)  # only a few sentences use it
+    assert not PROCESSES
+    assert not translator.has_graph(1)
+    PROCESSES.pop().finish()
+    assert translator.has_graph(1)
+    assert not Translator.from_preset(preset, engine="own").has_graph(1)
 
 
 def test_changed_weights_are_used(preset, made, calls):

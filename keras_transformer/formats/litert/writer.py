@@ -29,6 +29,7 @@ def export_litert(
     *,
     precision: Precision = "float32",
     terms: bool = False,
+    alignments: bool = True,
     **options: Unpack[SearchKeywords],
 ) -> Path:
     """Export a translator as a LiteRT model with its tokenizers and settings.
@@ -57,6 +58,8 @@ def export_litert(
             float32. `"int8"` (dynamic range) reduces the file to about a third and computes large
             matrix products with 8-bit integers.
         terms: whether to include the signature for translations with terms.
+        alignments: whether to use the models' alignment heads. Without them, a small model
+            translates nearly twice as fast.
         **options: fields of `SearchOptions` for `translate_ids`, except `num_results`. Defaults
             come from the translator; `max_source_length` defaults to 256.
 
@@ -89,7 +92,7 @@ def export_litert(
         from keras_transformer.data.tensorflow_files import tensorflow_writing
 
         with tensorflow_writing(directory):
-            model_bytes = _convert(translator, search, precision, terms, path)
+            model_bytes = _convert(translator, search, precision, terms, alignments, path)
         LiteRTDirectory(path).write(
             model_bytes,
             translator.source_tokenizer,
@@ -132,6 +135,7 @@ def _convert(
     options: SearchOptions,
     precision: str,
     terms: bool,
+    alignments: bool,
     directory: Path,
 ) -> bytes:
     """Return the LiteRT model. Intermediate files in `directory` are deleted."""
@@ -139,6 +143,7 @@ def _convert(
 
     models, generator = exported_graph(translator, options, "float32")
     variables = [variable.value for model in models for variable in model.variables]
+    generator.aligns &= alignments
     functions = signatures(generator, translator.tokenizer.vocabulary_size, terms)
     # The system's temporary directory may be small, and a killed process would leave files there.
     with tempfile.TemporaryDirectory(dir=directory) as saved_model:

@@ -389,8 +389,10 @@ class LoadedTranslator(LoadedRun):
                 items, glossary=work.glossary, keep=work.keep, markup=work.markup
             )
         if work.task == "translate":
-            # Share one compiled search for all common values.
-            most = max(work.n_best, min(USUAL_N_BEST, translator.beam_size))
+            most = work.n_best
+            if most > 1 or not translator.has_graph(len(items)):
+                # Share one compiled search for all common values.
+                most = max(most, min(USUAL_N_BEST, translator.beam_size))
             found = translator.translate_nbest(items, most, glossary=work.glossary, keep=work.keep)
             return [best[: work.n_best] for best in found]
         aligner = self._aligner.into(work.target_language)

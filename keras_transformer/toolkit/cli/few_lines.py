@@ -38,7 +38,7 @@ def few_lines(
     run = RunDirectory.open(models.runs[0])
     files = ModelFiles.of_run(run, run.find_weights(*(models.checkpoint or ())))
     search = dataclasses.asdict(options.full_search)
-    recipe = GraphRecipe(files, search, options.shortlist, "float32")
+    recipe = GraphRecipe(files, search, options.shortlist, options.precision)
     graph = ready_graph(recipe, models.target_language)
     return None if graph is None else FewLines(graph, load)
 

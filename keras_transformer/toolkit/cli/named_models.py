@@ -167,13 +167,17 @@ class NamedModels:
         return BATCHES_A_PIECE * self.lines_a_batch
 
     def load(self, *, batches: int = 1, **settings: Unpack["TranslatorKeywords"]) -> "Translator":
-        """Load the models as a `Translator`. For `batches`, see `start_backend_quietly`."""
+        """Load the models as a `Translator`. For `batches`, see `start_backend_quietly`.
+
+        The engine is "own" by default, because few commands translate single sentences.
+        """
         start_backend_quietly(batches=batches)
         from keras_transformer.inference.translator import Translator
 
         if self.target_language is not None:
             settings["target_language"] = self.target_language
-        return Translator.load(self.runs, checkpoint=self.checkpoint, **settings)
+        how: TranslatorKeywords = {"engine": "own", **settings}
+        return Translator.load(self.runs, checkpoint=self.checkpoint, **how)
 
     def digests(self) -> list[str]:
         """Return identifiers of the models: digests of weights and fingerprints of tokenizers."""

@@ -28,11 +28,10 @@ from keras_transformer.toolkit.cli.program import flag
 from keras_transformer.types import MARKUP, NONE, MarkupKind
 
 if TYPE_CHECKING:
+    from keras_transformer.inference.litert_graph import Precision
     from keras_transformer.inference.translator import Translator
     from keras_transformer.runs.run_directory import RunDirectory
     from keras_transformer.text import Glossary
-
-PRECISION: Final = "float32"
 
 
 class _Weights(msgspec.Struct):
@@ -60,6 +59,7 @@ class RunExport:
         format: export format, whose name is also the name of the engine.
         models: run to export.
         reading: options for translating with the export.
+        precision: number format of the weights.
         shortlist: whether to restrict the search to the candidates in the run's shortlist.
         terms: whether the export must be able to translate with terms.
     """
@@ -67,6 +67,7 @@ class RunExport:
     format: Format
     models: NamedModels
     reading: Reading
+    precision: str = "float32"
     shortlist: bool = False
     terms: bool = False
 
@@ -83,7 +84,7 @@ class RunExport:
         self.format.check_runtime()  # report a missing runtime before creating an export
         run = RunDirectory.open(self.models.runs[0])
         weights = run.find_weights(*(self.models.checkpoint or ()))
-        folder = run.engines_path / f"{self.format.name}-{PRECISION}"
+        folder = run.engines_path / f"{self.format.name}-{self.precision}"
         path = folder / self.format.version
         with _alone(run, folder):
             try:
@@ -98,7 +99,7 @@ class RunExport:
         """Export the run to a directory."""
         search = {**self._search, "terms": self.terms} if self.format.has_search else {}
         translator = self.models.load(shortlist=self.shortlist)
-        self.format.write(translator, directory, precision=PRECISION, **search)
+        self.format.write(translator, directory, precision=self.precision, **search)
 
     @property
     def _search(self) -> dict[str, Any]:
@@ -161,7 +162,8 @@ def _alone(run: "RunDirectory", path: Path) -> Iterator[None]:
         yield
 
 
-AUTO, OWN = "auto", "own"
+AUTO: Final = "auto"
+OWN: Final = "own"
 ENGINES = (AUTO, OWN, *sorted(name for name, each in FORMATS.items() if each.reader))
 USUAL_LANGUAGE = "en"  # default language of the lines
 
@@ -187,6 +189,13 @@ class LineOptions:
         "model, which is created in the background and kept in the user's cache (default: auto)",
         AUTO,
         choices=ENGINES,
+    )
+    precision: "Precision" = flag(
+        "number format of the weights in an export and in the LiteRT model of `--engine auto`; in "
+        "int8, they are smaller and faster, but some translations differ: `evaluate --int8` scores "
+        "them (default: float32)",
+        "float32",
+        choices=("float32", "int8"),
     )
     shortlist: bool = flag(
         "restrict the output for each line to the tokens in the run's shortlist: faster for a few "
@@ -280,6 +289,7 @@ class LineOptions:
             **values,
             "engine": OWN if self.engine == AUTO else self.engine,  # the translations are the same
             # missing in records of older versions
+            "precision": None if self.precision == "float32" else self.precision,
             "shortlist": self.shortlist or None,
             "glossary_tags": self.glossary_tags or None,
             "sample": sampling is not None,
@@ -370,10 +380,9 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
         )
         needs_terms = (options.glossary, options.markup) != (None, None)
         terms = needs_terms or options.keep not in (None, NONE)
-        export = RunExport(engine, models, reading, options.shortlist, terms)
+        how = options.precision, options.shortlist, terms
+        export = RunExport(engine, models, reading, *how)
         return LineTranslator(options, export.load(), _glossary(options))
-
-    how: dict[str, Any] = {} if options.engine == AUTO else {"engine": "own"}
 
     def load() -> "Translator":
         return models.load(
@@ -383,7 +392,8 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
             long_sentences=options.long_lines,
             source_language=options.source_language,
             shortlist=options.shortlist,
-            **how,
+            engine=AUTO if options.engine == AUTO else OWN,
+            precision=options.precision,
         )
 
     translator: Any = None

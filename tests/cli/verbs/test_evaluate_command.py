@@ -18,6 +18,8 @@ import pytest
 from keras_transformer.evaluation import bleu, paired_bootstrap, system_scores
 from keras_transformer.evaluation.scores import METRICS
 from keras_transformer.files import MissingStream
+from keras_transformer.formats.litert.reader import LiteRTTranslator
+from keras_transformer.formats.litert.writer import export_litert
 from keras_transformer.inference.translator import Translator
 from keras_transformer.models import build_transformer
 from keras_transformer.runs.run_directory import RunDirectory
@@ -171,6 +173,22 @@ def test_json_holds_the_scores_of_the_translations_written(translated, run, file
     assert lines == [*translations, ""]
 
 
+@pytest.mark.slow
+def test_int8_is_scored_as_well(run, files, capsys, tmp_path):
+    flags = [f"--source={files / 'test.en'}", f"--reference={files / 'test.de.gz'}", "--int8"]
+    flags += ["--beam-size=1", "--against", str(files / "other.de"), "--json"]
+    assert cli.main(["evaluate", str(run.path), *flags]) == 0
+    card = json.loads(capsys.readouterr().out)
+    assert list(card["systems"]) == ["single", "averaged", "against", "int8"]
+    scores = card["systems"]["int8"]
+    assert (scores["path"], scores["perplexity"]) == (str(run.weights_path), None)
+    assert list(card["paired_bootstrap"]) == ["single", "averaged", "int8"]
+    translator = Translator.load(run.path, beam_size=1)
+    path = export_litert(translator, tmp_path / "litert", precision="int8")
+    expected = system_scores(LiteRTTranslator(path).translate(SOURCES), REFERENCES, language="de")
+    assert scores.items() >= expected.items()
+
+
 def test_perplexity_of_equal_logits_is_the_size_of_the_vocabulary(translated, tokenizer):
     scores = translated[0]["systems"]
     assert scores["averaged"]["perplexity"] == pytest.approx(tokenizer.vocabulary_size, rel=1e-5)
@@ -187,6 +205,7 @@ def test_perplexity_counts_the_end_of_each_sentence(evaluate, known):
         "extra_length": 9,
         "batch_size": 7,
         "target_language": None,
+        "engine": "own",
     }
 
 

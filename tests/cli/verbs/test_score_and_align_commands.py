@@ -37,6 +37,7 @@ def test_pairs_are_read_in_pieces(command, files, monkeypatch, verb):
         "runs": ["run", "other"],
         "checkpoint": ["best"],
         "batch_size": 1,
+        "engine": "own",
     }
 
 

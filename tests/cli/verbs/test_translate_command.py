@@ -52,6 +52,8 @@ def test_flags_reach_the_translator(command):
         "target_language": "fra",
         "shortlist": True,
         "length_penalty": "power",
+        "engine": "auto",
+        "precision": "float32",
     }
 
 
@@ -146,6 +148,10 @@ def test_a_sentence_in_place_of_a_run_is_told_where_it_goes(command):
         (["--output=x"], "`--input` and `--output` must be given together."),
         (["--glossary-tags"], "`--glossary-tags` needs `--glossary`."),
         (["--glossary-tags", "--sample"], "`--glossary-tags` needs `--glossary`."),
+        (
+            ["--precision=int8", "--engine=own"],
+            "`--precision int8` is not supported by `--engine own`.",
+        ),
         (
             ["--glossary-tags", "--glossary=x", "--engine=litert"],
             "`--glossary-tags` is not supported by `--engine litert`.",

@@ -62,4 +62,4 @@ def _opposite(run: str, max_source_length: int) -> "Translator":
     """Load the run of the opposite direction, once in a process."""
     from keras_transformer.inference.translator import Translator
 
-    return Translator.load(run, max_source_length=max_source_length)
+    return Translator.load(run, max_source_length=max_source_length, engine="own")

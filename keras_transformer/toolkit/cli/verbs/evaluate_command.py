@@ -6,6 +6,7 @@ import json
 import math
 import pathlib
 import sys
+import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,6 +63,11 @@ class _Flags:
         "for possible links, such as '0-0 2?1'), to also print the alignment error rate (AER)",
         metavar="FILE",
     )
+    int8: bool = flag(
+        "also score the final weights in int8, as a LiteRT model: the translations of `translate "
+        "--precision int8` and of `export litert --precision int8`",
+        False,
+    )
     output: str | None = flag(
         "write the translations of the averaged weights to this file", metavar="FILE"
     )
@@ -93,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_search_arguments(parser, *options_for("evaluate"))
     add_flags(parser, NamedModels, "target_language")
     add_batch_arguments(parser)
-    add_flags(parser, _Flags, "against", "alignments", "output", "json")
+    add_flags(parser, _Flags, "against", "alignments", "int8", "output", "json")
 
 
 def evaluate(values: argparse.Namespace) -> None:
@@ -114,6 +120,7 @@ def evaluate(values: argparse.Namespace) -> None:
         for name, system in systems.items()
         if system.run is not None
     }
+    systems |= systems_in_int8(values, systems, translators, sources)
     translations: dict[str, list[str]] = {}
     scores: dict[str, dict[str, Any]] = {}
     for name, system in systems.items():
@@ -240,6 +247,7 @@ def loaded_translator(
     translator = Translator.load(
         run,
         checkpoint=weights,
+        engine="own",
         batch_size=values.batch_size,
         target_language=values.target_language,
         **given_search(values),
@@ -247,6 +255,29 @@ def loaded_translator(
     with told_by_line(0, values.source, values.reference):
         translator.check_lengths(sources, references)
     return translator
+
+
+def systems_in_int8(
+    values: argparse.Namespace,
+    systems: Mapping[str, System],
+    translators: Mapping[str, "Translator"],
+    sources: list[str],
+) -> dict[str, System]:
+    """Translate with a temporary LiteRT model, with `--int8`. Return the system `int8`."""
+    if not values.int8:
+        return {}
+    from keras_transformer.formats.litert.reader import LiteRTTranslator
+    from keras_transformer.formats.litert.writer import export_litert
+
+    name = "averaged" if "averaged" in systems else "single"
+    translator = translators[name]
+    with tempfile.TemporaryDirectory() as folder:
+        limit = translator.max_source_length
+        how: dict[str, Any] = {"alignments": False, "max_source_length": limit}
+        export_litert(translator, folder, precision="int8", **how)
+        reader = LiteRTTranslator(folder, target_language=translator.target_language)
+        lines = reader.translate(sources, progress=sys.stderr.isatty())
+    return {"int8": System(systems[name].path, None, [one_line(text) for text in lines])}
 
 
 def _scored_weights(

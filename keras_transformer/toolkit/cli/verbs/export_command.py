@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 help="number format of the weights (default: %(default)s)",
             )
         for flag in kind.flags:
-            how: dict[str, Any] = {"action": "store_true"}
+            how: dict[str, Any] = {"action": "store_false" if flag.turns_off else "store_true"}
             if flag.metavar:
                 how = {"metavar": flag.metavar}
             of_kind.add_argument(flag.flag, dest=flag.option, help=flag.help, **how)

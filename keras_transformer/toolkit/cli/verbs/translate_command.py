@@ -34,6 +34,7 @@ from keras_transformer.toolkit.cli.named_models import (
 )
 from keras_transformer.toolkit.cli.program import add_flags, flag, options_of
 from keras_transformer.toolkit.cli.run_exports import (
+    OWN,
     USUAL_LANGUAGE,
     LineOptions,
     load_line_translator,
@@ -98,7 +99,7 @@ exists."""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's arguments to its parser."""
     add_model_arguments(parser)
-    add_flags(parser, LineOptions, "engine")
+    add_flags(parser, LineOptions, "engine", "precision")
     add_search_arguments(parser, *options_for("translate"))
     names = "shortlist", "n_best", "tab_prefix", "glossary", "glossary_tags", "keep", "markup"
     add_flags(parser, LineOptions, *names)
@@ -182,6 +183,8 @@ def line_options(values: argparse.Namespace) -> LineOptions:
 
 def _check_engine(options: LineOptions) -> None:
     engine = options.engine
+    if options.precision != "float32" and engine == OWN:
+        raise UserInputError("`--precision int8` is not supported by `--engine own`.")
     if engine not in FORMATS:
         return
     lacks = FORMATS[engine].lacks
