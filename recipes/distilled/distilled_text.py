@@ -1,14 +1,16 @@
 """The student's training text: the original text, translated by the teacher."""
 
+import argparse
 import contextlib
 import dataclasses
 import hashlib
 import json
 import pathlib
 from collections.abc import Iterator
+from typing import Self
 
-from keras_transformer import training
-from keras_transformer.data import ParallelText, text_lines
+from keras_transformer import SentencePieceTokenizer, training
+from keras_transformer.data import ParallelFiles, ParallelText, text_lines
 from keras_transformer.errors import UserInputError, refuse
 from keras_transformer.files import write_json
 from keras_transformer.translation_training import TranslationData
@@ -21,7 +23,7 @@ from recipes.distilled.nbest_lists import (
     write_nbest,
 )
 from recipes.distilled.settings import BEST, BY_BLEU, DistilledSettings
-from recipes.distilled.teacher import Teacher
+from recipes.distilled.teacher import Teacher, given_search
 
 SHARED = "distilled"  # the folder for all translations and for the recipe's default run directories
 RECORD = "made_by.json"
@@ -97,7 +99,26 @@ class Translations:
     backward: Teacher | None = None
     folder: pathlib.Path | None = None
 
-    def of(
+    @classmethod
+    def of(cls, values: argparse.Namespace, settings: DistilledSettings) -> Self:
+        """Return what the recipe's flags name."""
+        more = values.more_source
+        return cls(
+            Teacher.open(values.teacher, given_search(settings.to_dict()))
+            if values.teacher
+            else None,
+            values.translations,
+            ParallelFiles(more, more) if more else None,
+            Teacher.open(values.backward) if values.backward else None,
+            values.distilled,
+        )
+
+    def check_tokenizers(self, *tokenizers: SentencePieceTokenizer) -> None:
+        """Raise a `UserInputError` if a student's tokenizers differ from the teacher's."""
+        if self.teacher is not None:
+            self.teacher.check_tokenizers(*tokenizers)
+
+    def texts(
         self, text: ParallelText, settings: DistilledSettings, run: training.TrainingRun
     ) -> list[ParallelText]:
         """Return the texts that the student reads instead of a text; see `distilled_data`."""
@@ -147,7 +168,7 @@ def distilled_data(
             machines would translate; or a greedy teacher has nothing to choose from.
     """
     text, *others = original.train
-    distilled = translations.of(text, settings, run)
+    distilled = translations.texts(text, settings, run)
     mixed = [(text, settings.mix_original)] if settings.mix_original else []
     mixed += zip(others, (original.weights or [])[1:], strict=True)
     return dataclasses.replace(

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 
 from keras_transformer import losses, training
-from keras_transformer.data import ParallelFiles
 from keras_transformer.runs import run_lock
 from keras_transformer.toolkit.cli import run_command
 from keras_transformer.translation_training import (
@@ -22,21 +21,18 @@ from recipes.distilled.distilled_text import Translations, distilled_data
 from recipes.distilled.report import RESULT, TABLE
 from recipes.distilled.settings import DistilledSettings
 from recipes.distilled.student_options import int8_options, student_options
-from recipes.distilled.teacher import Teacher, given_search
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:
     """Translate, train, score and compare. `arguments` are command-line arguments."""
     options, values = student_options(__doc__, arguments)
-    teacher = None
-    if values.teacher:
-        teacher = Teacher.open(values.teacher, given_search(options.settings.to_dict()))
+    translations = Translations.of(values, options.settings)
 
     # The student, and a run that continues it with matrices rounded to int8
-    run = _train(options, values, teacher)
+    run = _train(options, values, translations)
     students = [run.directory]
     if options.settings.int8_steps and not run.exit_code:
-        run = _train(int8_options(options), values, teacher)
+        run = _train(int8_options(options), values, translations)
         students.append(run.directory)
 
     # Comparison
@@ -44,14 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         original = text_of(values)
         text = original.test or original.dev_text
         with run_lock(students[0].path):
-            compare(teacher, students, text, exports=values.exports)
+            compare(translations.teacher, students, text, exports=values.exports)
     return run.exit_code
 
 
 def _train(
     options: training.TrainingCommand[DistilledSettings],
     values: argparse.Namespace,
-    teacher: Teacher | None,
+    translations: Translations,
 ) -> training.TrainingRun:
     settings = options.settings
     with training.TrainingRun.of(options, results=[RESULT, TABLE]) as run:
@@ -60,13 +56,9 @@ def _train(
 
         # Tokenizer: the teacher's
         source_tokenizer, tokenizer = make_tokenizers(settings, original.train, run)
-        if teacher is not None:
-            teacher.check_tokenizers(source_tokenizer, tokenizer)
+        translations.check_tokenizers(source_tokenizer, tokenizer)
 
         # Batches: the text as translated by the teacher
-        more = ParallelFiles(values.more_source, values.more_source) if values.more_source else None
-        backward = Teacher.open(values.backward) if values.backward else None
-        translations = Translations(teacher, values.translations, more, backward, values.distilled)
         texts = distilled_data(original, translations, settings, run)
         batches = make_batches(settings, texts, source_tokenizer, tokenizer, run)
 
