@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, Self
 
@@ -27,6 +27,8 @@ from keras_transformer.files import checksum, note
 from keras_transformer.formats.registry import FORMAT_VERSION
 from keras_transformer.installation import LOG_LEVEL, __version__, has_accelerator, user_cache
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.runs.shipped_models import shipped_graph
+from keras_transformer.search_options import TRANSLATION
 from keras_transformer.types import PathLike, Tensor
 
 if TYPE_CHECKING:
@@ -157,6 +159,8 @@ class LiteRTGraph:
 
     def _open_or_make(self) -> "LiteRTTranslator | None":
         if self._maker is None:
+            if reader := _shipped(self._recipe):
+                return reader
             path = _folder() / self._name
             reader = opened(path)
             if reader is None:
@@ -211,7 +215,8 @@ def suits_this_machine() -> bool:
 def ready_graph(recipe: GraphRecipe, target_language: str | None) -> "LiteRTTranslator | None":
     """Return the reader of a graph that exists, for sentences in any number."""
     try:
-        return opened(_folder() / recipe.name(), target_language)
+        path = _folder() / recipe.name()
+        return _shipped(recipe, target_language) or opened(path, target_language)
     except (UserInputError, OSError, RuntimeError):
         return None
 
@@ -228,18 +233,45 @@ def _folder() -> Path:
 
 def opened(path: Path, target_language: str | None = None) -> "LiteRTTranslator | None":
     """Return the reader of a graph, or None if it is missing, damaged or another user's."""
-    from keras_transformer.formats.litert.reader import LiteRTTranslator
-
     if path.is_symlink() or not path.is_dir() or not _is_ours([path, *path.iterdir()]):
         return None
     with contextlib.suppress(UserInputError):
-        reader = LiteRTTranslator(
-            path, batch_size=MOST_ROWS, long_sentences="refuse", target_language=target_language
-        )
+        reader = _read(path, target_language)
         with contextlib.suppress(OSError):  # on a disk that is read-only
             os.utime(path)
         return reader
     return None
+
+
+def _shipped(recipe: GraphRecipe, target_language: str | None = None) -> "LiteRTTranslator | None":
+    """Return the reader of a shipped model's own graph if it has the search of the recipe.
+
+    The graph may have another precision, and a shortlist that the recipe does not ask for.
+    """
+    with contextlib.suppress(UserInputError):
+        path = shipped_graph(Path(recipe.files.paths[0]).parent)
+        reader = None if path is None else _read(path, target_language)
+        if reader and _has_search(reader.settings, recipe):
+            return reader
+    return None
+
+
+def _has_search(settings: Mapping[str, Any], recipe: GraphRecipe) -> bool:
+    given = {**settings["search"], "extra_length": settings["limits"]["extra_length"]}
+    found = {**dataclasses.asdict(TRANSLATION), **given}  # older exports lack newer options
+    differing = {name for name, value in recipe.search.items() if found[name] != value}
+    return recipe.shortlist <= settings["shortlist"] and differing <= {
+        "max_source_length",  # rows that are too long are translated by the caller
+        "num_results",
+    }
+
+
+def _read(path: Path, target_language: str | None) -> "LiteRTTranslator":
+    from keras_transformer.formats.litert.reader import LiteRTTranslator
+
+    return LiteRTTranslator(
+        path, batch_size=MOST_ROWS, long_sentences="refuse", target_language=target_language
+    )
 
 
 def _is_ours(paths: Iterable[Path]) -> bool:

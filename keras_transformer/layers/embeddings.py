@@ -114,13 +114,17 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
         ids = as_ids(inputs, self.vocabulary_size)
         # Cast the rows, not the matrix, so that a row's gradients are summed in the dtype of the
         # weights. In bfloat16, the sum for a frequent token would stop growing at a few hundred.
-        rows = ops.take(self._embeddings, ids, axis=0)
+        rows = self.rows(ids)
         if self.lora_enabled:
             change = ops.matmul(
                 ops.take(self.lora_embeddings_a, ids, axis=0), self.lora_embeddings_b
             )
             rows = rows + (self.lora_alpha / self.lora_rank) * change
         return ops.cast(rows, self.compute_dtype)
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """Return rows of the embedding matrix in its dtype. Exports may replace this method."""
+        return ops.take(self._embeddings, ids, axis=0)
 
     def enable_lora(
         self,
@@ -193,12 +197,13 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
                     f"Received: quantization_mode={self.quantization_mode!r}"
                 )
             return None
-        axis = 0 if self.tie_weights else 1
-        matrix = self.embeddings if self.tie_weights else self.reverse_embeddings
+        if self.tie_weights:
+            matrix = self.embeddings if tokens is None else self.rows(tokens)
+            return ops.transpose(ops.cast(matrix, self.compute_dtype))
+        matrix = self.reverse_embeddings
         if tokens is not None:
-            matrix = ops.take(matrix, tokens, axis=axis)
-        matrix = ops.cast(matrix, self.compute_dtype)
-        return ops.transpose(matrix) if self.tie_weights else matrix
+            matrix = ops.take(matrix, tokens, axis=1)
+        return ops.cast(matrix, self.compute_dtype)
 
     def logits(self, inputs: Tensor, output_matrix: Tensor, tokens: Tensor | None = None) -> Tensor:
         """Same as a call with `reverse=True`, but using the matrix from `output_matrix(tokens)`."""

@@ -1,6 +1,8 @@
 """The signatures of a LiteRT model as TensorFlow functions and their conversion to LiteRT."""
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
@@ -16,6 +18,8 @@ from keras_transformer.formats.format import (
     TRANSLATE_IDS_WITH_TERMS,
 )
 from keras_transformer.formats.guarded_generator import GuardedGenerator
+from keras_transformer.models import Transformer
+from keras_transformer.runs.model_weights import rounded_to_int8
 from keras_transformer.types import PathLike
 
 ConcreteFunction: TypeAlias = tf.types.experimental.ConcreteFunction
@@ -63,6 +67,33 @@ def signatures(
             lambda *pairs: {"alignments": generator.alignment(*pairs)}, [*_SOURCE_INPUTS, *targets]
         )
     return functions
+
+
+@contextlib.contextmanager
+def int8_rows(models: Sequence[keras.Model]) -> Iterator[None]:
+    """Round embeddings to int8 and look tokens up in these integers, with a divisor for each token.
+
+    The converter would store a table for the lookup with a single divisor, next to the table of
+    the logits. Afterwards, the models are as before.
+    """
+    sides = [(model.source_embedding, model.target_embedding) for model in map(Transformer.of, models)]
+    layers = {id(e): e.token_embedding for pair in sides for e in pair if e is not None}.values()
+    matrices = [ops.convert_to_numpy(layer.matrix) for layer in layers]
+    try:
+        for layer, matrix in zip(layers, matrices, strict=True):
+            values, scale = rounded_to_int8(matrix, by_rows=True)
+            layer.matrix.assign(values / scale)
+            layer.rows = functools.partial(_rows, tf.constant(values), tf.constant(1 / scale))
+        yield
+    finally:
+        for layer, matrix in zip(layers, matrices, strict=True):
+            layer.matrix.assign(matrix)
+            vars(layer).pop("rows", None)
+
+
+def _rows(values: tf.Tensor, factors: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    rows = tf.cast(tf.gather(values, ids), tf.float32)
+    return rows * tf.gather(factors, ids)
 
 
 def convert_signatures(
