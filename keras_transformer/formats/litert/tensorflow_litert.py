@@ -18,6 +18,7 @@ from keras_transformer.formats.format import (
     TRANSLATE_IDS_WITH_TERMS,
 )
 from keras_transformer.formats.guarded_generator import GuardedGenerator
+from keras_transformer.formats.imported_models import float32_copy
 from keras_transformer.models import Transformer
 from keras_transformer.runs.model_weights import rounded_to_int8
 from keras_transformer.types import PathLike
@@ -76,14 +77,20 @@ def int8_rows(models: Sequence[keras.Model]) -> Iterator[None]:
     The converter would store a table for the lookup with a single divisor, next to the table of
     the logits. Afterwards, the models are as before.
     """
-    sides = [(model.source_embedding, model.target_embedding) for model in map(Transformer.of, models)]
-    layers = {id(e): e.token_embedding for pair in sides for e in pair if e is not None}.values()
-    matrices = [ops.convert_to_numpy(layer.matrix) for layer in layers]
+    sides = [
+        side
+        for model in map(Transformer.of, models)
+        for side in (model.source_embedding, model.target_embedding)
+        if side is not None
+    ]
+    layers: list[Any] = list({id(side): side.token_embedding for side in sides}.values())
+    matrices = [float32_copy(layer.matrix) for layer in layers]
     try:
         for layer, matrix in zip(layers, matrices, strict=True):
             values, scale = rounded_to_int8(matrix, by_rows=True)
             layer.matrix.assign(values / scale)
-            layer.rows = functools.partial(_rows, tf.constant(values), tf.constant(1 / scale))
+            factors = tf.constant(1 / scale)
+            layer.rows = functools.partial(_rows, tf.constant(values), factors)
         yield
     finally:
         for layer, matrix in zip(layers, matrices, strict=True):

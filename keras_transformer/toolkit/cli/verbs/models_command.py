@@ -7,8 +7,9 @@ import json
 from keras_transformer.toolkit.cli.program import add_flags, flag
 
 HELP = "list the trained models that come with the package"
-DESCRIPTION = """Print the trained models that come with the package: languages, size, BLEU, speed on
-one core (one sentence at a time) and license. Every verb that takes a RUN accepts their names."""
+DESCRIPTION = """Print the trained models that come with the package, with their languages, size,
+BLEU, speed on one core (one sentence at a time) and license. Every verb that takes a RUN accepts
+their names."""
 
 
 @dataclasses.dataclass(frozen=True)
