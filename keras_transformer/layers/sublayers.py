@@ -391,7 +391,7 @@ def _doubled(kept: Tensor, added: Tensor, seen: int) -> tuple[Tensor, Tensor]:
 def _moved(values: Tensor, places: int) -> Tensor:
     """Move values (batch, length, hidden_dim) to later positions, after zeros.
 
-    No tensor is ever empty: LiteRT prepares the branches of `_all_states` that it does not run.
+    LiteRT also prepares the branches of `_all_states` that it does not run, and could not prepare
+    `ops.pad` for 2 ** 30 places.
     """
-    zeros = ops.zeros_like(values[:, :places])
-    return ops.concatenate([zeros, values], axis=1)[:, : ops.shape(values)[1]]
+    return ops.concatenate([ops.zeros_like(values[:, :places]), values[:, :-places]], axis=1)

@@ -106,7 +106,7 @@ def test_a_preset_in_int8_has_a_scale_for_each_token_and_each_column(translator,
     assert again.read_bytes() == (path / "model.safetensors").read_bytes()
     whole = translator.save_to_preset(tmp_path / "whole", weights="safetensors")
     sizes = [(each / "model.safetensors").stat().st_size for each in (path, whole)]
-    assert sizes[0] < 0.45 * sizes[1]  # the vectors of small models weigh much
+    assert sizes[0] < 0.5 * sizes[1]  # the vectors of small models weigh much
     with pytest.raises(ValueError, match="`precision` must be one of"):
         translator.save_to_preset(tmp_path / "new", precision="int4")
 
