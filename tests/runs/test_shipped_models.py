@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from docs.tools.models_table import PLACE, table
 from keras_transformer import RunDirectory, Translator, presets
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.registry import check_export
@@ -13,7 +14,7 @@ from keras_transformer.runs import shipped_models
 from keras_transformer.runs.shipped_models import LIST, found_run
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.toolkit import cli
-from tests.pages.page import ROOT
+from tests.pages.page import ROOT, Page
 from tests.random_translation import build, sentences
 
 HEAD = (ROOT / "saved_models" / LIST).read_text("utf-8").splitlines()[0]
@@ -113,6 +114,21 @@ def test_an_unknown_name_lists_the_shipped_ones(clone):
     for load in (Translator.load, Translator.from_preset):
         with pytest.raises(UserInputError, match=r"no .* en_fr.* Shipped models: en_de\.$"):
             load("en_fr")
+
+
+def test_the_code_of_the_page_runs(clone, capsys):
+    (code,) = Page("docs/models.md").blocks("python")
+    exec(code, {})
+    assert capsys.readouterr().out == "['en_de']\n"
+
+
+def test_the_page_has_a_table(clone):
+    lines = table().splitlines()
+    assert lines[0].startswith("| name | languages | MB |")
+    assert lines[2].startswith("| en_de | en → de | 13.5 | 39.4 | Tatoeba dev | 150 |")
+    assert PLACE in Page("docs/models.md").text
+    shutil.rmtree(clone)
+    assert table() == "This version has no shipped models yet."
 
 
 @pytest.mark.commands

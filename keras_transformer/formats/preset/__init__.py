@@ -7,7 +7,6 @@ PRESET = Format(
     help="a preset: a run that contains only what translation needs, with small files",
     writer="preset_files:export_preset",
     precisions=("float32", "int8"),
-    files=("run.json", "model.json", "settings.json", "tokenizer.model"),
     directory="output directory, which must be empty or not exist, or a new .zip file",
 )
 FORMATS = (PRESET,)
