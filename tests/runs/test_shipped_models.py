@@ -158,6 +158,16 @@ def test_without_shipped_models_the_app_needs_a_run(clone, capfd):
     assert capfd.readouterr().out == "No models are shipped with this installation.\n"
 
 
+@pytest.mark.commands
+def test_without_a_run_the_app_loads_all_shipped_models(clone, capfd, monkeypatch):
+    def stop(paths, limits):
+        raise UserInputError(f"loads {[*map(str, paths)]}")
+
+    monkeypatch.setattr("keras_transformer.toolkit.app.loaded_runs.loaded_runs", stop)
+    assert cli.main(["app", "--port", "0"]) == 2
+    assert capfd.readouterr().err.endswith(f"error: loads ['{clone / 'en_de'}']\n")
+
+
 @pytest.mark.parametrize("model", presets(), ids=lambda model: model.name)
 def test_a_model_of_this_clone_is_complete(model):
     """The files of the list, their checksums, and the graph of these weights."""
