@@ -102,10 +102,10 @@ def _folders() -> Iterator[Path]:
 
 
 def _read_list(path: Path) -> list[ShippedModel]:
-    rows = list(csv.DictReader(read_lines(path, MOST_RECORD_BYTES)))
     try:
+        rows = list(csv.DictReader(read_lines(path, MOST_RECORD_BYTES)))
         return msgspec.convert(rows, list[ShippedModel], strict=False)
-    except msgspec.ValidationError as error:
+    except (csv.Error, msgspec.ValidationError) as error:
         raise UserInputError(f"{path} is damaged: {error}.") from error
 
 
@@ -119,9 +119,9 @@ def found_run(path: PathLike) -> Path:
     if os.path.basename(name) == name:
         with contextlib.suppress(UserInputError) if exists else contextlib.nullcontext():
             models = {model.name: model for model in presets()}
-    if name not in models:
+    shipped = models[name].path if name in models else None
+    if shipped is None or os.path.realpath(path) == os.path.realpath(shipped):
         return Path(path)
-    shipped = models[name].path
     taken = f"{os.path.abspath(path)}, not the" if exists else "the"
     _note_once(f"{name}: {taken} shipped model in {shipped}")
     return Path(path) if exists else shipped

@@ -77,6 +77,7 @@ def test_a_second_distribution_adds_models_and_a_clone_comes_first(clone, monkey
         HEAD + "\n" + ROW.format("en_de").replace("13.5", "-1"),
         HEAD + "\n" + ROW.format("en_de").rpartition(",")[0],
         HEAD + "\n" + ROW.format("en_de") + ",more",
+        HEAD + "\n" + ROW.format("en_de") + "x" * 200_000,
         HEAD + "\n" + ROW.format("en_de") + "\udcff",
     ],
 )
@@ -98,7 +99,7 @@ def test_a_name_stands_for_a_shipped_model_and_says_so_once(clone, capfd):
     assert capfd.readouterr().err == f"en_de: the shipped model in {clone / 'en_de'}\n"
 
 
-def test_a_folder_of_this_name_wins_and_is_told(clone, preset, capfd, tmp_path):
+def test_a_folder_of_this_name_wins_and_is_told(clone, preset, capfd, tmp_path, monkeypatch):
     here = tmp_path / "here" / "en_de"
     here.mkdir()
     told = f"en_de: {here}, not the shipped model in {clone / 'en_de'}\n"
@@ -108,6 +109,10 @@ def test_a_folder_of_this_name_wins_and_is_told(clone, preset, capfd, tmp_path):
     shutil.copytree(preset, here, dirs_exist_ok=True)
     assert str(RunDirectory.open("en_de").path) == "en_de"
     assert str(found_run("./en_de")) == "en_de"  # a path, as its separator shows
+    capfd.readouterr()
+    monkeypatch.chdir(clone)
+    assert str(found_run("en_de")) == "en_de"
+    assert capfd.readouterr().err == ""
 
 
 def test_an_unknown_name_lists_the_shipped_ones(clone):
