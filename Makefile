@@ -6,6 +6,7 @@
 # make fuzz                run 10,000 random cases of odd files and commands; ARGS="--cases 300 --seed 7"
 # make lint                run ruff, mypy, and zizmor, which checks the workflows of CI
 # make actionlint          check the workflows of CI with actionlint, or with its Docker image
+# make wheel               build the wheel and the wheel of the shipped models into dist/
 # make release-check       build the wheel and the sdist, and try them on Python 3.11 to 3.13; ARGS="--python 3.12"
 # make audit               look for known vulnerabilities of the packages in constraints.txt; needs the network
 # make docs                build the documentation into build/site, and check every link
@@ -56,7 +57,7 @@ pages := keras_transformer $(addprefix tests/, pages benchmarks release)
 faults := tests/fuzz
 cluster := tests/cluster
 
-.PHONY: help install demo test test-full test-jax test-torch $(PARTS:%=test-%) fuzz lint actionlint release-check audit docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-joeynmt benchmark-marian benchmark-cluster benchmark-soak benchmark-table1 clean
+.PHONY: help install demo test test-full test-jax test-torch $(PARTS:%=test-%) fuzz lint actionlint wheel release-check audit docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-joeynmt benchmark-marian benchmark-cluster benchmark-soak benchmark-table1 clean
 
 help:
 	@sed -n "s/^# make/make/p" Makefile
@@ -95,6 +96,13 @@ actionlint:
 	@if command -v actionlint > /dev/null; then actionlint; \
 	elif command -v docker > /dev/null; then docker run --rm --volume "$$PWD:/repo:ro" --workdir /repo $(ACTIONLINT); \
 	else echo "Install actionlint or Docker: https://github.com/rhysd/actionlint" >&2; exit 1; fi
+
+# The second wheel is built from the tracked files only, without exports of one's own.
+wheel: .venv/installed-dev
+	rm -rf build/models && mkdir -p build/models
+	git ls-files -z saved_models | tar --create --null --files-from - | tar --extract --directory build/models
+	$(BIN)/python -m build --wheel --outdir dist .
+	$(BIN)/python -m build --wheel --outdir dist build/models/saved_models
 
 release-check: .venv/installed-release
 	@$(BIN)/python -m tests.release $(ARGS)

@@ -53,6 +53,8 @@ with on_first_use(globals()):
     from keras_transformer.models import build_transformer as build_transformer
     from keras_transformer.optimizers import transformer_adam as transformer_adam
     from keras_transformer.runs.run_directory import RunDirectory as RunDirectory
+    from keras_transformer.runs.shipped_models import ShippedModel as ShippedModel
+    from keras_transformer.runs.shipped_models import presets as presets
     from keras_transformer.schedules import TransformerSchedule as TransformerSchedule
     from keras_transformer.search_options import SearchOptions as SearchOptions
     from keras_transformer.text import SentencePieceTokenizer as SentencePieceTokenizer

@@ -149,6 +149,11 @@ HEADS = {
         "Docker, batching, versions and clients.",
         ("tensorflow serving", "savedmodel", "rest api", "grpc", "inference server"),
     ),
+    "models.md": Head(
+        "The translation models that come with the package, with their languages, size, BLEU, "
+        "speed and license, and how to use them by name.",
+        ("pretrained", "presets", "offline", "download"),
+    ),
     "litert.md": Head(
         "Export a translation model to LiteRT (TensorFlow Lite) for Android, iOS and small "
         "computers, with beam search in float32, float16 or int8.",

@@ -56,7 +56,9 @@ class GraphShortlist:
         self._most = int(counts.max(initial=0))
         # Tensors created outside the graph and shared by all functions of an export.
         self._counts, self._starts = ops.convert_to_tensor(counts), ops.convert_to_tensor(starts)
-        self._translations = ops.convert_to_tensor(np.append(shortlist.translations, tokens.pad))
+        kind = "int16" if size <= 1 << 15 else "int32"
+        translations = np.append(shortlist.translations, tokens.pad).astype(kind)
+        self._translations = ops.convert_to_tensor(translations)
         self._is_always = ops.convert_to_tensor(is_always & ~is_never)
         self._is_possible = ops.convert_to_tensor(~is_never)
 
@@ -76,7 +78,7 @@ class GraphShortlist:
         places = ops.expand_dims(ops.take(self._starts, source_ids, axis=0), 2) + number
         padding = ops.shape(self._translations)[0] - 1
         places = ops.where(number < counts, places, padding)  # (batch, length, most)
-        found = ops.take(self._translations, places, axis=0)
+        found = ops.cast(ops.take(self._translations, places, axis=0), "int32")
         if self._copies:
             found = ops.concatenate([found, ops.expand_dims(source_ids, 2)], axis=2)
         found = ops.reshape(found, (batch_size, length * (self._most + self._copies)))

@@ -11,7 +11,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import check_new_directory, whole_file, write_new_directory
@@ -20,6 +20,7 @@ from keras_transformer.installation import requiring
 from keras_transformer.models import Transformer
 from keras_transformer.runs.model_weights import save_safetensors, save_weights
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.runs.shipped_models import found_run, names_to_try
 from keras_transformer.text import SentencePieceTokenizer, Shortlist
 from keras_transformer.text.sentencepiece_tokenizer import SOURCE_TOKENIZER, TOKENIZER
 from keras_transformer.types import PathLike
@@ -49,8 +50,9 @@ def preset_folder(name: PathLike) -> Iterator[Path]:
     """Yield the folder of a preset. An archive's folder exists only within this context.
 
     Args:
-        name: path of a folder or a ".zip" archive, or "hf://NAME" for a repository on the Hugging
-            Face Hub. A repository is downloaded once and kept in the Hub cache.
+        name: path of a folder or a ".zip" archive; the name of a shipped model; or "hf://NAME" for
+            a repository on the Hugging Face Hub, which is downloaded once and kept in the Hub
+            cache.
 
     Raises:
         UserInputError: the preset does not exist, cannot be downloaded or is not a valid archive.
@@ -59,7 +61,7 @@ def preset_folder(name: PathLike) -> Iterator[Path]:
     if text.startswith(HUB):
         yield _download(text.removeprefix(HUB))
         return
-    path = Path(name)
+    path = found_run(name)
     if path.is_dir():
         yield path
     elif path.is_file():
@@ -74,6 +76,7 @@ def preset_folder(name: PathLike) -> Iterator[Path]:
                 raise UserInputError(str(error).replace(folder, str(path))) from error
     else:
         hint = f" For the Hugging Face hub: {HUB}{text}." if text.count("/") == 1 else ""
+        hint = hint or names_to_try()
         raise UserInputError(f"There is no preset {text}: neither a folder nor an archive.{hint}")
 
 
@@ -194,6 +197,7 @@ def save_preset(
     imported: ImportedModel,
     *,
     weights: str = "keras",
+    precision: Literal["float32", "int8"] = "float32",
     origin: PathLike | None = None,
 ) -> Path:
     """Atomically write a preset.
@@ -202,6 +206,7 @@ def save_preset(
         path: nonexistent or empty folder, or nonexistent ".zip" file.
         imported: model with its tokenizers and options.
         weights: "keras" or "safetensors".
+        precision: number format of the matrices; `"int8"` is always stored as safetensors.
         origin: source of the model.
 
     Returns:
@@ -223,8 +228,8 @@ def save_preset(
             origin=origin,
             search=imported.search,
         )
-        if weights == "safetensors":
-            save_safetensors(model, run.safetensors_path)
+        if weights == "safetensors" or precision == "int8":
+            save_safetensors(model, run.safetensors_path, precision)
         else:
             save_weights(model, run.weights_path)
         if imported.shortlist is not None:
@@ -236,6 +241,15 @@ def save_preset(
         write(Path(folder))
         _pack(Path(folder), path)
     return Path(path)
+
+
+def export_preset(translator: Any, directory: PathLike, **options: Any) -> Path:
+    """Write a run's translator as a preset, with the run's shortlist if it has one."""
+    (run, _), *_ = translator.origins
+    if run.shortlist_path.is_file():
+        tokenizers = translator.tokenizer, translator.source_tokenizer
+        translator.shortlist = run.load_shortlist(*tokenizers)
+    return translator.save_to_preset(directory, **options)
 
 
 def check_new_run(path: PathLike) -> None:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, Self
@@ -35,6 +35,8 @@ from keras_transformer.installation import (
     user_cache,
 )
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.runs.shipped_models import shipped_graph
+from keras_transformer.search_options import TRANSLATION
 from keras_transformer.types import PathLike, Tensor
 
 if TYPE_CHECKING:
@@ -161,12 +163,13 @@ class LiteRTGraph:
 
     def is_ready(self, number: int) -> bool:
         """Return whether the graph is ready for this many rows, and start to make it if needed."""
-        suits = number <= MOST_ROWS or self._recipe.precision == "int8"
-        if not (number and suits) or self._is_given_up:
+        is_small = number <= MOST_ROWS
+        if not number or self._is_given_up or not (is_small or self._may_be_int8):
             return False
         if not np.array_equal(self._sample(), self._weights):
             return False
-        return (self._reader or self._found()) is not None
+        reader = self._reader or self._found()
+        return reader is not None and (is_small or reader.settings["precision"] == "int8")
 
     def _search_many(
         self, rows: "Rows", prefixes: "Rows", progress: bool
@@ -188,11 +191,15 @@ class LiteRTGraph:
                 yield from found
 
     @functools.cached_property
+    def _may_be_int8(self) -> bool:
+        return self._recipe.precision == "int8" or _shipped_path(self._recipe) is not None
+
+    @functools.cached_property
     def _generators(self) -> "list[IdsGenerator]":
-        path = _folder() / self._name
-        at_once = min(MOST_AT_ONCE, num_cores())
-        readers = [opened(path, batch_size=MANY_ROWS, num_threads=1) for _ in range(at_once)]
-        return [reader.ids_generator for reader in readers if reader is not None]
+        assert self._reader is not None
+        path, at_once = self._reader.directory, min(MOST_AT_ONCE, num_cores())
+        readers = [_read(path, batch_size=MANY_ROWS, num_threads=1) for _ in range(at_once)]
+        return [reader.ids_generator for reader in readers]
 
     def _found(self) -> "LiteRTTranslator | None":
         with self._lock:
@@ -206,6 +213,8 @@ class LiteRTGraph:
 
     def _open_or_make(self) -> "LiteRTTranslator | None":
         if self._maker is None:
+            if reader := _shipped(self._recipe):
+                return reader
             path = _folder() / self._name
             reader = opened(path)
             if reader is None:
@@ -260,7 +269,9 @@ def suits_this_machine() -> bool:
 def ready_graph(recipe: GraphRecipe, target_language: str | None) -> "LiteRTTranslator | None":
     """Return the reader of a graph that exists, for sentences in any number."""
     try:
-        return opened(_folder() / recipe.name(), target_language=target_language)
+        path = _folder() / recipe.name()
+        options = {"target_language": target_language}
+        return _shipped(recipe, **options) or opened(path, **options)
     except (UserInputError, OSError, RuntimeError):
         return None
 
@@ -280,17 +291,49 @@ def opened(path: Path, **options: Any) -> "LiteRTTranslator | None":
 
     `options` are arguments of `LiteRTTranslator`.
     """
-    from keras_transformer.formats.litert.reader import LiteRTTranslator
-
     if path.is_symlink() or not path.is_dir() or not _is_ours([path, *path.iterdir()]):
         return None
     with contextlib.suppress(UserInputError):
-        options = {"batch_size": MOST_ROWS, **options}
-        reader = LiteRTTranslator(path, long_sentences="refuse", **options)
+        reader = _read(path, **options)
         with contextlib.suppress(OSError):  # on a disk that is read-only
             os.utime(path)
         return reader
     return None
+
+
+def _shipped(recipe: GraphRecipe, **options: Any) -> "LiteRTTranslator | None":
+    """Return the reader of a shipped model's own graph if it has the search of the recipe.
+
+    The graph may have another precision, and a shortlist that the recipe does not ask for.
+    `options` are arguments of `LiteRTTranslator`.
+    """
+    with contextlib.suppress(UserInputError):
+        path = _shipped_path(recipe)
+        reader = None if path is None else _read(path, **options)
+        if reader and _has_search(reader.settings, recipe):
+            return reader
+    return None
+
+
+def _shipped_path(recipe: GraphRecipe) -> Path | None:
+    return shipped_graph(Path(recipe.files.paths[0]).parent)
+
+
+def _has_search(settings: Mapping[str, Any], recipe: GraphRecipe) -> bool:
+    given = {**settings["search"], "extra_length": settings["limits"]["extra_length"]}
+    found = {**dataclasses.asdict(TRANSLATION), **given}  # older exports lack newer options
+    differing = {name for name, value in recipe.search.items() if found[name] != value}
+    return recipe.shortlist <= settings["shortlist"] and differing <= {
+        "max_source_length",  # rows that are too long are translated by the caller
+        "num_results",
+    }
+
+
+def _read(path: PathLike, **options: Any) -> "LiteRTTranslator":
+    from keras_transformer.formats.litert.reader import LiteRTTranslator
+
+    options = {"batch_size": MOST_ROWS, **options}
+    return LiteRTTranslator(path, long_sentences="refuse", **options)
 
 
 def _is_ours(paths: Iterable[Path]) -> bool:

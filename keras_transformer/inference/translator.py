@@ -91,7 +91,8 @@ class Translator(SentenceTranslator):
             and translators from `with_search` always use Keras.
         precision: number format of the weights in this graph. With `"float32"`, the translations
             differ only if two have the same score. A graph in `"int8"` is smaller and faster and
-            translates any number of sentences, but some translations differ.
+            translates any number of sentences, but some translations differ. A shipped model
+            always uses its own graph, which is int8.
         **options: fields of `SearchOptions`, such as `beam_size`, `alpha`, `extra_length`,
             `min_length` and `no_repeat_ngram`. `max_source_length` also limits prefixes and the
             targets to score or align.
@@ -204,7 +205,7 @@ class Translator(SentenceTranslator):
         """Load a translator from a training run, or an ensemble from several runs or checkpoints.
 
         Args:
-            run_directory: path of the run, or a list of paths.
+            run_directory: path of the run or name of a shipped model, or a list of these.
             checkpoint: name or path of the weights; defaults to the run's final weights. A list
                 selects several checkpoints of one run, or one checkpoint for each run.
             **options: keyword arguments for `Translator`, except `source_tokenizer`. Search options
@@ -233,9 +234,10 @@ class Translator(SentenceTranslator):
 
         Args:
             name: a folder or ".zip" archive written by `save_to_preset`; a run; a folder with a
-                Marian model (see `keras_transformer.interop.import_marian`); or "hf://NAME" for a
-                Hugging Face Hub repository that contains any of these, such as
-                "hf://Helsinki-NLP/opus-mt-en-de". Files from the Hub are downloaded only once.
+                Marian model (see `keras_transformer.interop.import_marian`); the name of a shipped
+                model (see `presets`); or "hf://NAME" for a Hugging Face Hub repository that
+                contains any of these, such as "hf://Helsinki-NLP/opus-mt-en-de". Files from the
+                Hub are downloaded only once.
             **options: keyword arguments for `Translator`, except `source_tokenizer`. Search options
                 default to the preset's options.
 
@@ -272,7 +274,11 @@ class Translator(SentenceTranslator):
         return translator
 
     def save_to_preset(
-        self, path: PathLike, *, weights: Literal["keras", "safetensors"] = "keras"
+        self,
+        path: PathLike,
+        *,
+        weights: Literal["keras", "safetensors"] = "keras",
+        precision: Precision = "float32",
     ) -> Path:
         """Save the model, the tokenizers and the search options as a preset for `from_preset`.
 
@@ -280,15 +286,19 @@ class Translator(SentenceTranslator):
             path: output folder, which must be empty or not exist yet; or a new file ending in
                 ".zip" for an archive of the folder. All commands accept the folder as a run.
             weights: format of the weights: "keras" for `model.weights.h5`, or "safetensors".
+            precision: number format of the matrices. `"int8"` makes the file four times smaller
+                and is always stored as safetensors. When the preset is loaded, the weights are
+                float32 again, rounded to 255 values for each token and each column of a matrix.
 
         Returns:
             The path.
 
         Raises:
-            ValueError: `weights` is not a known format.
+            ValueError: `weights` or `precision` is not a known format.
             UserInputError: the translator is an ensemble, or the files cannot be written.
         """
         check_one_of("weights", weights, ("keras", "safetensors"))
+        check_one_of("precision", precision, get_args(Precision))
         if len(self.models) > 1:
             raise UserInputError(
                 f"A preset contains one model. Received: an ensemble of {len(self.models)} models"
@@ -301,7 +311,7 @@ class Translator(SentenceTranslator):
             dict(self._settings),
             self.shortlist,
         )
-        return save_preset(path, model, weights=weights)
+        return save_preset(path, model, weights=weights, precision=precision)
 
     def into(self, target_language: str | None) -> Self:
         """Return a translator for another target language, sharing models and compiled functions.

@@ -82,7 +82,7 @@ class SideBySide(keras.initializers.Initializer):
 class Dense(RematerializedLayer, keras.layers.Dense):
     """Keras's dense layer, but with a precise bias gradient under mixed-precision policies.
 
-    If `rounds_to_int8` is set, the kernel is rounded in every call (see `rounded_to_int8`).
+    If `rounds_to_int8` is set, every call rounds the kernel: see `rounded_straight_through`.
 
     Args:
         units: size of the output.
@@ -113,7 +113,9 @@ class Dense(RematerializedLayer, keras.layers.Dense):
         return super().add_weight(*args, name=name, **options)
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        kernel = rounded_to_int8(self.kernel, axis=0) if self.rounds_to_int8 else self.kernel
+        kernel = (
+            rounded_straight_through(self.kernel, axis=0) if self.rounds_to_int8 else self.kernel
+        )
         outputs = times_matrix(inputs, ops.cast(kernel, self.compute_dtype))
         if self.bias is not None:
             outputs = add_bias(outputs, self.bias)
@@ -124,7 +126,7 @@ class Dense(RematerializedLayer, keras.layers.Dense):
         super().quantize(mode, type_check=False, **config)
 
 
-def rounded_to_int8(matrix: Tensor, axis: int) -> Tensor:
+def rounded_straight_through(matrix: Tensor, axis: int) -> Tensor:
     """Round a matrix to 8-bit integers with one float scale per channel, as int8 files store it.
 
     Args:

@@ -14,7 +14,7 @@ from keras_transformer.layers.composite_layer import (
     RematerializedLayer,
     part_seeds,
 )
-from keras_transformer.layers.dense import Dropout, add_bias, rounded_to_int8, times_matrix
+from keras_transformer.layers.dense import Dropout, add_bias, rounded_straight_through, times_matrix
 from keras_transformer.layers.positions import positions_class
 from keras_transformer.types import Shape, Tensor
 
@@ -29,7 +29,7 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
 
     The layer extends Keras's reversible embedding and supports its quantization and LoRA. Under a
     mixed policy, the gradients for a row are summed in the dtype of the weights. If
-    `rounds_to_int8` is set, tokens' vectors are rounded in every call (see `rounded_to_int8`).
+    `rounds_to_int8` is set, every call rounds the matrices: see `rounded_straight_through`.
 
     Args:
         vocabulary_size: number of tokens.
@@ -117,15 +117,24 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
         ids = as_ids(inputs, self.vocabulary_size)
         # Cast the rows, not the matrix, so that a row's gradients are summed in the dtype of the
         # weights. In bfloat16, the sum for a frequent token would stop growing at a few hundred.
-        rows = ops.take(self._embeddings, ids, axis=0)
+        return ops.cast(self._rounded(self._vectors(ids), axis=-1), self.compute_dtype)
+
+    def _vectors(self, ids: Tensor) -> Tensor:
+        """Return the vectors of tokens, with adapters, in the dtype of the weights."""
+        rows = self.rows(ids)
         if self.lora_enabled:
             change = ops.matmul(
                 ops.take(self.lora_embeddings_a, ids, axis=0), self.lora_embeddings_b
             )
             rows = rows + (self.lora_alpha / self.lora_rank) * change
-        if self.rounds_to_int8:
-            rows = rounded_to_int8(rows, axis=-1)
-        return ops.cast(rows, self.compute_dtype)
+        return rows
+
+    def _rounded(self, matrix: Tensor, axis: int) -> Tensor:
+        return rounded_straight_through(matrix, axis) if self.rounds_to_int8 else matrix
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """Return rows of the embedding matrix in its dtype. Exports may replace this method."""
+        return ops.take(self._embeddings, ids, axis=0)
 
     def enable_lora(
         self,
@@ -198,14 +207,14 @@ class TokenEmbedding(KeepsArguments, RematerializedLayer, keras.layers.Reversibl
                     f"Received: quantization_mode={self.quantization_mode!r}"
                 )
             return None
-        axis = 0 if self.tie_weights else 1
-        matrix = self.embeddings if self.tie_weights else self.reverse_embeddings
+        if self.tie_weights:
+            matrix = self.embeddings if tokens is None else self._vectors(tokens)
+            matrix = self._rounded(matrix, axis=-1)
+            return ops.transpose(ops.cast(matrix, self.compute_dtype))
+        matrix = self.reverse_embeddings
         if tokens is not None:
-            matrix = ops.take(matrix, tokens, axis=axis)
-        if self.rounds_to_int8:
-            matrix = rounded_to_int8(matrix, axis=axis - 1)
-        matrix = ops.cast(matrix, self.compute_dtype)
-        return ops.transpose(matrix) if self.tie_weights else matrix
+            matrix = ops.take(matrix, tokens, axis=1)
+        return ops.cast(self._rounded(matrix, axis=0), self.compute_dtype)
 
     def logits(self, inputs: Tensor, output_matrix: Tensor, tokens: Tensor | None = None) -> Tensor:
         """Same as a call with `reverse=True`, but using the matrix from `output_matrix(tokens)`."""

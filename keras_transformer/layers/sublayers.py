@@ -385,6 +385,13 @@ def _all_states(kept: Tensor, added: Tensor) -> Tensor:
 
 def _doubled(kept: Tensor, added: Tensor, seen: int) -> tuple[Tensor, Tensor]:
     """Extend `kept` and `added` from the last `seen` to the last `2 * seen` positions."""
-    before = [[0, 0], [seen, 0], [0, 0]]
-    earlier = ops.pad(added[:, :-seen], before)
-    return kept * ops.pad(kept[:, :-seen], before), added + kept * earlier
+    return kept * _moved(kept, seen), added + kept * _moved(added, seen)
+
+
+def _moved(values: Tensor, places: int) -> Tensor:
+    """Move values (batch, length, hidden_dim) to later positions, after zeros.
+
+    LiteRT also prepares the branches of `_all_states` that it does not run, and could not prepare
+    `ops.pad` for 2 ** 30 places.
+    """
+    return ops.concatenate([ops.zeros_like(values[:, :places]), values[:, :-places]], axis=1)

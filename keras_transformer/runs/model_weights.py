@@ -12,7 +12,7 @@ import typing
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import h5py
 import keras
@@ -28,12 +28,13 @@ from keras_transformer.models import ModelOptions, Transformer
 from keras_transformer.models.model_layers import layer_states
 from keras_transformer.runs.checksums import ADVICE, RunChecksums, keeping_in_run
 from keras_transformer.runs.run_checkpoints import BASE
-from keras_transformer.runs.tensor_files import one_line, open_tensors
+from keras_transformer.runs.tensor_files import SCALE, one_line, open_tensors
 from keras_transformer.runs.weight_files import WeightFile, open_weights, weight_file
 from keras_transformer.types import PathLike
 
 _GROUP = "lora/"  # prefix of all names in a file of adapters
 _ADAPTER = "lora_"  # prefix of Keras's variable names
+_EMBEDDING = "matrix"  # name of an embedding's weight
 _ROWS = 1024  # rows of a matrix that are merged at a time
 
 
@@ -276,11 +277,15 @@ def weights_are_finite(model: keras.Model) -> bool:
     return all(bool(ops.all(ops.isfinite(weight))) for weight in model.trainable_variables)
 
 
-def save_safetensors(model: keras.Model, path: PathLike) -> None:
+def save_safetensors(
+    model: keras.Model, path: PathLike, precision: Literal["float32", "int8"] = "float32"
+) -> None:
     """Write a functional model's weights atomically, and record the checksum in the run.
 
     A tensor name consists of the layer name, the index in the layer and the weight name, such as
-    "encoder_layer_1.0.query_key_value_kernel".
+    "encoder_layer_1.0.query_key_value_kernel". With `"int8"`, matrices are stored as integers from
+    -127 to 127. The tensor NAME.scale contains the divisors: one for each token of an embedding,
+    and one for each column of any other matrix.
 
     Raises:
         UserInputError: the `safetensors` package is missing, or the weights are not float32.
@@ -294,7 +299,28 @@ def save_safetensors(model: keras.Model, path: PathLike) -> None:
             f"Weights must be in float32 to be written as safetensors. Received: {sorted(types)}"
         )
     arrays = {name: keras.ops.convert_to_numpy(value) for name, value in variables.items()}
+    if precision == "int8":
+        arrays = {k: each for name in arrays for k, each in _in_int8(name, arrays[name]).items()}
     write_bytes(path, save(arrays), keeping_in_run(path))
+
+
+def _in_int8(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
+    """Return a matrix in int8 with its divisors. Other arrays are returned unchanged."""
+    if array.ndim < 2:
+        return {name: array}
+    values, scale = rounded_to_int8(array, by_rows=name.endswith(f".{_EMBEDDING}"))
+    return {name: values, f"{name}{SCALE}": scale}
+
+
+def rounded_to_int8(array: np.ndarray, by_rows: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return a float32 matrix as integers from -127 to 127 and their divisors.
+
+    There is one divisor for each row or for each column, in a shape that broadcasts.
+    """
+    axes = (array.ndim - 1,) if by_rows else tuple(range(array.ndim - 1))
+    most = np.abs(array).max(axes, keepdims=True)
+    scale = np.float32(127) / np.maximum(most, np.float32(1e-30))  # a row of zeros needs one too
+    return np.rint(np.clip(array * scale, -127, 127)).astype("int8"), scale
 
 
 def load_safetensors(model: keras.Model, path: Path) -> None:
@@ -312,7 +338,7 @@ def load_safetensors(model: keras.Model, path: Path) -> None:
             {name: tuple(variable.shape) for name, variable in variables.items()},
         )
         for name, variable in variables.items():
-            variable.assign(tensors.read(name))
+            variable.assign(tensors.weights(name, tuple(variable.shape)))
     if not weights_are_finite(model):
         raise not_finite(path)
 

@@ -28,6 +28,7 @@ from keras_transformer.runs.run_records import (
     with_search,
     without_tuning,
 )
+from keras_transformer.runs.shipped_models import found_run, names_to_try
 from keras_transformer.search_options import SearchKeywords, SearchOptions, search_over
 from keras_transformer.text import SentencePieceTokenizer, Shortlist
 from keras_transformer.text.sentencepiece_tokenizer import (
@@ -206,16 +207,28 @@ class RunDirectory(RunFiles):
         return run
 
     @classmethod
+    def find(cls, path: PathLike) -> Self:
+        """Return the directory of a run or of the shipped model with this name; it may not exist.
+
+        `open` also requires it to be a run.
+        """
+        return cls(found_run(path))
+
+    @classmethod
     def open(cls, path: PathLike) -> Self:
         """Return the directory of an existing run.
+
+        Args:
+            path: the directory, or the name of a shipped model; see `presets`.
 
         Raises:
             UserInputError: `path` is not a run, or its `run.json` is damaged or has a newer format.
         """
-        run = cls(path)
+        run = cls.find(path)
         if not run.path.is_dir():
+            is_file = run.path.is_file()
             hint = (
-                " Load a Keras model with `keras.saving.load_model`." if run.path.is_file() else ""
+                " Load a Keras model with `keras.saving.load_model`." if is_file else names_to_try()
             )
             raise UserInputError(f"There is no run directory {path}.{hint}")
         if not run.is_run():

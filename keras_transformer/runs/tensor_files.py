@@ -27,6 +27,7 @@ from keras_transformer.types import PathLike
 # A tensor needs about 200 bytes. In a hostile pickle, one byte can use up to 64 bytes of memory.
 MOST_PICKLE_BYTES = 1 << 20
 MOST_HEADER_BYTES = 1 << 22  # of safetensors: about 100 bytes per tensor
+SCALE = ".scale"  # suffix of the name of an int8 tensor's divisor in safetensors
 _LARGEST = (1 << 63) - 1
 # For each type: how it is read, its safetensors name, and its PyTorch storage name, if any. The
 # keys are NumPy names; bfloat16 is the high half of a float32.
@@ -225,7 +226,7 @@ class StoredTensor:
     start: int  # first byte in the file
     order: str  # byte order: "<" or ">"
     checksum: tuple[int, int] | None = None  # CRC-32 of header, and of header with tensor
-    scale: "StoredTensor | None" = None  # divisor for the tensor or for each row
+    scale: "StoredTensor | None" = None  # divisor for the tensor, each row or each channel
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -283,19 +284,13 @@ class TensorFile:
         with reported_faults(self.path, f"The tensor `{one_line(name)}` of {self.path} is damaged"):
             if stored.scale is None:
                 return _widen(stored, _read(self._file, stored))
-            numbers, rows = math.prod(stored.scale.shape), stored.shape[:1]
-            if numbers != 1 and (numbers,) != rows:
-                raise ValueError(
-                    f"its scale has {numbers:,} numbers, neither 1 nor one for each row"
-                )
+            shape = _scale_shape(stored.scale.shape, stored.shape)
             scale = _widen(stored.scale, _read(self._file, stored.scale)).astype("float32")
             if not (np.isfinite(scale).all() and (scale > 0).all()):
                 raise ValueError("its scale is not positive")
-            if numbers > 1:
-                scale = scale.reshape(-1, *(1 for _ in stored.shape[1:]))
             values = _widen(stored, _read(self._file, stored)).astype("float32", order="C")
             with np.errstate(over="ignore"):  # infinite weights are refused later
-                values /= scale.reshape(()) if numbers == 1 else scale
+                values /= scale.reshape(shape)
             return values
 
     def weights(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -392,6 +387,9 @@ def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, S
             dtype = names.get(tensor.get_dtype(), tensor.get_dtype())
             tensors[name] = stored_tensor(name, dtype, tuple(tensor.get_shape()), None, start, size)
             start += tensors[name].span * _raw_type(dtype).itemsize
+    for name in [name for name in tensors if f"{name}{SCALE}" in tensors]:
+        if (tensors[name].dtype, tensors[f"{name}{SCALE}"].dtype) == ("int8", "float32"):
+            tensors[name] = dataclasses.replace(tensors[name], scale=tensors.pop(f"{name}{SCALE}"))
     return tensors
 
 
@@ -477,6 +475,18 @@ def _read_member(file: io.BufferedReader, member: _Member) -> bytes:
         raise ValueError(f"its pickle has {member.size:,} bytes, more than {MOST_PICKLE_BYTES:,}")
     file.seek(member.start)
     return file.read(member.size)
+
+
+def _scale_shape(scale: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of a tensor's scale that broadcasts to the shape of the tensor."""
+    numbers, ones = math.prod(scale), (1,) * len(shape[1:])
+    if numbers == 1:
+        return ()
+    if ones and scale == (*ones, shape[-1]):  # one for each column
+        return scale
+    if (numbers,) != shape[:1]:
+        raise ValueError(f"its scale has {numbers:,} numbers, neither 1 nor one for each row")
+    return (numbers, *ones)
 
 
 def row_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -148,6 +148,7 @@ _HEADER = 48  # size in bytes
 _MOST_BYTES = 1 << 30
 _NO_PIECE = "NULL"  # the empty token in Marian's text files
 _ARRAYS = {"offsets": "<i8", "translations": "<i4", "always": "<i4"}
+_SHORT_ARRAYS = {"offsets": "<u4", "translations": "<u2", "always": "<u2"}  # if all numbers fit
 _BLOCK = 1 << 16  # number of words or lines kept as Python objects at the same time
 _MOST_BLOCKS = 16  # number of text blocks to read before dropping all but the best entries
 _ENTRY = [("source", "<i4"), ("target", "<i4"), ("probability", "<f8")]
@@ -162,7 +163,8 @@ def _read_archive(path: PathLike) -> _Arrays:
         record = read_archive_record(archive, path)
         size = os.path.getsize(path)
         arrays = []
-        for name, kind in _ARRAYS.items():
+        is_short = isinstance(record, dict) and record.get("short", False)
+        for name, kind in (_SHORT_ARRAYS if is_short else _ARRAYS).items():
             length = record[name] if isinstance(record, dict) else None
             if not isinstance(length, int) or not 0 <= length <= size:
                 raise ValueError(f"{name} has the length {length!r}"[:100])
@@ -430,11 +432,12 @@ class Shortlist:
             path: the output file.
             before_rename: callback that receives the complete file before it is renamed to `path`.
         """
-        arrays = {name: getattr(self, name).astype(kind) for name, kind in _ARRAYS.items()}
+        is_short = self.tokenizer.vocabulary_size <= 1 << 16 and len(self.translations) < 1 << 32
+        kinds = _SHORT_ARRAYS if is_short else _ARRAYS
+        arrays = {name: getattr(self, name).astype(kind) for name, kind in kinds.items()}
+        record = {"short": is_short, **{name: len(array) for name, array in arrays.items()}}
         with whole_file(path, before_rename) as file:
-            write_archive(
-                file, {name: len(array) for name, array in arrays.items()}, arrays.items()
-            )
+            write_archive(file, record, arrays.items())
 
     def candidates(
         self, source_ids: Any, prefix_ids: Any = None, *, in_few_sizes: bool = False

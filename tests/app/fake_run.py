@@ -32,8 +32,8 @@ class FakeRun(LoadedRun):
     def target_languages(self):
         return self.languages
 
-    def warm_up(self):
-        pass
+    def first_work(self):
+        return []
 
     def check_lengths(self, sources, targets=()):
         for index, text in enumerate([*sources, *targets]):

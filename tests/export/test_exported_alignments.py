@@ -13,6 +13,7 @@ from keras_transformer.formats.litert.writer import export_litert
 from keras_transformer.formats.saved_model.reader import SavedModelTranslator
 from keras_transformer.formats.saved_model.writer import export_saved_model
 from keras_transformer.models import with_alignment_head
+from keras_transformer.runs.model_weights import rounded_to_int8
 from keras_transformer.text import Glossary, SentencePieceTokenizer
 from keras_transformer.text.term_forms import array_of_terms
 from tests.export.exported_signatures import ExportedSignatures
@@ -76,6 +77,28 @@ def paths(translator, has_terms, tmp_path_factory):
         kind: write(translator, base / kind, terms=has_terms, **LIMITS)
         for kind, write in WRITERS.items()
     }
+
+
+def test_an_ssru_aligns_in_int8_with_one_table_of_tokens(tmp_path):
+    tokenizer = SentencePieceTokenizer.train(sentences(200), vocabulary_size=64)
+    model = build(tokenizer, decoder_unit="ssru", alignment_layer=1)
+    weights = model.get_weights()
+    translator = Translator(model, tokenizer, beam_size=1, **LIMITS)
+    path = export_litert(translator, tmp_path / "export", precision="int8", **LIMITS)
+    for weight, before in zip(model.get_weights(), weights, strict=True):
+        np.testing.assert_array_equal(weight, before)
+    matrix = np.array(model.target_embedding.token_embedding.matrix)
+    values, _ = rounded_to_int8(matrix, by_rows=True)
+    assert (path / "model.tflite").read_bytes().count(values.tobytes()) == 1
+    reader = LiteRTTranslator(path)
+    texts = reader.translate(LINES)
+    assert [bool(text) for text in texts] == [bool(line.strip()) for line in LINES]
+    found, expected = reader.align(LINES, texts), translator.align(LINES, texts)
+    errors = [
+        np.abs(ours.weights - theirs.weights).max(initial=0)
+        for ours, theirs in zip(found, expected, strict=True)
+    ]
+    assert np.mean(errors) < 0.1  # links of a model whose weights are random
 
 
 @functools.cache

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -11,10 +12,14 @@ import pytest
 from keras_transformer import Translator
 from keras_transformer.errors import CannotWrite
 from keras_transformer.formats.litert.reader import LiteRTTranslator
+from keras_transformer.formats.litert.writer import export_litert
 from keras_transformer.inference import graph_maker, litert_graph
 from keras_transformer.inference.graph_maker import MOST_GRAPHS
 from keras_transformer.inference.litert_graph import ENGINE, GraphRecipe, ModelFiles
+from keras_transformer.runs import shipped_models
+from keras_transformer.runs.shipped_models import LIST
 from keras_transformer.text import SentencePieceTokenizer, Shortlist
+from tests.pages.page import ROOT
 from tests.random_translation import build, sentences
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
@@ -319,6 +324,74 @@ def test_the_engine_can_be_chosen(preset, made, calls, monkeypatch):
     for options in ({"engine": "fast"}, {"precision": "int4"}):
         with pytest.raises(ValueError, match=next(iter(options))):
             Translator.from_preset(preset, **options)
+
+
+@pytest.fixture(scope="module")
+def shipped(preset, tmp_path_factory):
+    """The `saved_models` of a clone, with a model and its graph."""
+    folder = tmp_path_factory.mktemp("clone")
+    head = (ROOT / "saved_models" / LIST).read_text("utf-8").splitlines()[0]
+    (folder / LIST).write_text(f"{head}\nen_de,en,de,1,1,dev,1,CC0,Small\n", "utf-8")
+    model = Translator.from_preset(preset, engine="own").save_to_preset(
+        folder / "en_de", precision="int8"
+    )
+    export_litert(Translator.load(model, engine="own"), model / "litert", precision="int8")
+    return folder
+
+
+@pytest.fixture
+def clone(shipped, graphs, calls, monkeypatch):
+    monkeypatch.setattr(shipped_models, "_CLONE", shipped)
+    monkeypatch.setattr(os, "getuid", lambda: 12345)  # its files belong to whoever installed it
+    return shipped
+
+
+def test_a_shipped_model_has_its_graph_at_once(clone, graphs, calls):
+    for translator in (Translator.from_preset("en_de"), Translator.load(clone / "en_de")):
+        calls.clear()
+        lines = [translator.translate(line) for line in LINES]
+        assert calls == [1] * len(LINES)
+        assert lines == LiteRTTranslator(clone / "en_de" / "litert").translate(LINES)
+    assert (PROCESSES, graphs.exists()) == ([], False)
+
+
+def test_its_graph_needs_the_same_search_and_the_right_checksums(
+    clone, calls, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(os, "getuid", os.geteuid)
+    others = [Translator.from_preset("en_de", beam_size=1)]
+    copy = shutil.copytree(clone, tmp_path / "copy")
+    others.append(Translator.from_preset(copy / "en_de"))  # not a shipped model
+    monkeypatch.setattr(shipped_models, "_CLONE", copy)
+    cut(copy / "en_de" / "litert")
+    others.append(Translator.from_preset("en_de"))
+    for translator in others:
+        own = translator.with_search()  # Keras
+        assert translator.translate(LINES[0]) == own.translate(LINES[0])
+    assert calls == []
+    assert len(PROCESSES) == 3
+
+
+def test_commands_read_a_shipped_graph_without_keras(clone, monkeypatch):
+    monkeypatch.setattr(litert_graph.subprocess, "Popen", REAL)
+    program = (
+        "import sys; from keras_transformer.runs import shipped_models; from pathlib import Path;"
+        f"shipped_models._CLONE = Path({str(clone)!r});"
+        "from keras_transformer.toolkit.cli import main;"
+        "assert main(['translate', 'en_de']) == 0; assert 'keras' not in sys.modules"
+    )
+    environment = {name: text for name, text in os.environ.items() if name != ENGINE}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=f"{LINES[0]}\n",
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+    )
+    expected = LiteRTTranslator(clone / "en_de" / "litert").translate(LINES[:1])
+    assert done.stdout.splitlines() == expected
+    assert done.stderr == f"en_de: the shipped model in {clone / 'en_de'}\n"
 
 
 def test_two_processes_make_one_graph(preset, expected, graphs, monkeypatch):

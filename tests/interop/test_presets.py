@@ -91,6 +91,72 @@ def test_an_archive_is_packed_whatever_the_times_of_its_files(tmp_path):
     assert found == {name: name for name in ("run.json", "checkpoints/best.json")}
 
 
+def test_a_preset_in_int8_has_a_scale_for_each_token_and_each_column(translator, tmp_path):
+    path = translator.save_to_preset(tmp_path / "preset", precision="int8")
+    found = Translator.from_preset(path)
+    for ours, theirs in zip(found.models[0].weights, translator.models[0].weights, strict=True):
+        value, expected = (keras.ops.convert_to_numpy(each) for each in (ours, theirs))
+        if value.ndim < 2:
+            np.testing.assert_array_equal(value, expected)
+            continue
+        axis = 1 if theirs.path.endswith("token_embedding/matrix") else 0
+        step = np.abs(expected).max(axis, keepdims=True) / 127
+        assert (np.abs(value - expected) <= 0.5001 * step).all()
+    again = found.save_to_preset(tmp_path / "again", precision="int8") / "model.safetensors"
+    assert again.read_bytes() == (path / "model.safetensors").read_bytes()
+    whole = translator.save_to_preset(tmp_path / "whole", weights="safetensors")
+    sizes = [(each / "model.safetensors").stat().st_size for each in (path, whole)]
+    assert sizes[0] < 0.5 * sizes[1]  # the vectors of small models weigh much
+    with pytest.raises(ValueError, match="`precision` must be one of"):
+        translator.save_to_preset(tmp_path / "new", precision="int4")
+
+
+NAME = "dense.0.kernel"
+
+
+def with_first(array, value):
+    array = array.copy()
+    array.flat[0] = value
+    return array
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda values, scale: (values, with_first(scale, np.nan)), "scale is not positive"),
+        (lambda values, scale: (values, with_first(scale, 0)), "scale is not positive"),
+        (lambda values, scale: (values, with_first(scale, -1)), "scale is not positive"),
+        (lambda values, scale: (values, with_first(scale, np.inf)), "scale is not positive"),
+        (lambda values, scale: (values, with_first(scale, 1e-45)), "not finite"),
+        (lambda values, scale: (values, scale[:, :4]), "its scale has 4 numbers"),
+        (lambda values, scale: (values, scale.astype("float16")), "`.*scale` is left over"),
+        (lambda values, scale: (values.astype("int32"), scale), "`.*scale` is left over"),
+        (lambda values, scale: (values.T.copy(), scale), r"has the shape \(5, 3\)"),
+        (lambda values, scale: (values, None), "must contain floating-point numbers"),
+        (lambda values, scale: (None, scale), "is missing"),
+    ],
+)
+def test_hostile_integers_are_refused(change, message, tmp_path):
+    from safetensors.numpy import load_file, save_file
+
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, keras.layers.Dense(5, name="dense")(inputs))
+    path = tmp_path / "model.safetensors"
+    save_safetensors(model, path, "int8")
+    load_safetensors(model, path)
+    tensors = load_file(path)
+    assert (tensors[NAME].dtype, tensors[f"{NAME}.scale"].shape) == ("int8", (1, 5))
+    for name, value in zip(
+        (NAME, f"{NAME}.scale"), change(tensors[NAME], tensors[f"{NAME}.scale"]), strict=True
+    ):
+        tensors[name] = value
+    save_file({name: value for name, value in tensors.items() if value is not None}, path)
+    before = model.get_weights()[0]
+    with pytest.raises(UserInputError, match=message):
+        load_safetensors(model, path)
+    assert "not finite" in message or (model.get_weights()[0] == before).all()
+
+
 def test_a_preset_does_not_replace_files(translator, tmp_path):
     (tmp_path / "mine.zip").write_text("mine")
     with pytest.raises(UserInputError, match="mine.zip exists: choose another archive"):

@@ -23,6 +23,7 @@ RUN_PYTHON = {
     "docs/keras/tools.md": "tests/pages/keras/test_keras_tools_page.py",
     "docs/layers.md": "tests/pages/test_layers_page.py",
     "docs/litert.md": "tests/pages/test_litert_page.py",
+    "docs/models.md": "tests/runs/test_shipped_models.py",
     "docs/opus_mt.md": "tests/interop/test_opus_mt_page.py",
     "docs/parsing.md": "tests/pages/test_parsing_page.py",
     "docs/scaling.md": "tests/pages/test_scaling_page.py",

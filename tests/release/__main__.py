@@ -5,6 +5,8 @@ Python that this machine has, and runs README's Python and commands in an empty 
 """
 
 import argparse
+import csv
+import json
 import os
 import pathlib
 import shutil
@@ -74,20 +76,26 @@ def _check(folder, found, values):
     say("building the wheel and the sdist")
     try:
         wheel, sdist = packages.build(folder / "source", outdir)
+        models = packages.build_models(folder / "source", folder / "models")  # not published
     except RuntimeError as error:
         raise Failed(str(error)) from error
     shutil.rmtree(folder / "source")
     faults = packages.wheel_faults(wheel, version, tracked)
     expect(f"{wheel.name}: {wheel.stat().st_size:,} bytes", faults)
     expect(f"{sdist.name}: {sdist.stat().st_size:,} bytes", packages.sdist_faults(sdist, tracked))
+    expect(
+        f"{models.name}: {models.stat().st_size:,} bytes", packages.models_faults(models, tracked)
+    )
     run([sys.executable, "-m", "twine", "check", "--strict", wheel, sdist], folder)
     say("ok: twine check")
     for name, python in found.items():
         if python is not None:
             with tempfile.TemporaryDirectory(prefix=f"python{name}-", dir=folder) as place:
-                _check_python(f"[{name}]", python, pathlib.Path(place), wheel, sdist, version)
+                place = pathlib.Path(place)
+                _check_python(f"[{name}]", python, place, wheel, sdist, version)
+                _check_models(f"[{name}]", place / "wheel" / "bin", models, place)
                 if values.sbom is not None:
-                    _write_sbom(values.sbom, version, name, pathlib.Path(place) / "wheel")
+                    _write_sbom(values.sbom, version, name, place / "wheel")
 
 
 def _check_python(label, python, folder, wheel, sdist, version):
@@ -114,6 +122,16 @@ def _check_python(label, python, folder, wheel, sdist, version):
     differences = set(_contents(folders["sdist"])) ^ set(_contents(folders["wheel"]))
     expect(f"{label} both install the same files", sorted(differences))
     _run_readme(label, folder / "wheel" / "bin", folder / "wheel-run")
+
+
+def _check_models(label, programs, models, folder):
+    """Install the shipped models next to the wheel, whose command then lists them."""
+    run([programs / "python", "-m", "pip", "install", "--quiet", models], folder, own_home=False)
+    listed = json.loads(run([programs / PROGRAM, "models", "--json"], folder))
+    with open(ROOT / packages.MODELS / "models.csv", encoding="utf-8") as file:
+        names = [row["name"] for row in csv.DictReader(file)]
+    found = [model["name"] for model in listed]
+    expect(f"{label} the shipped models are {found}", [] if found == names else [f"not {names}"])
 
 
 def _write_sbom(directory, version, python, environment):

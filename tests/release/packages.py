@@ -11,6 +11,7 @@ import zipfile
 from tests.pages.page import ROOT
 
 MOST_BYTES = 2_000_000  # of the wheel
+MODELS = "saved_models/"
 # In the sdist, next to the package.
 NEEDED = {
     "CHANGELOG.md",
@@ -42,6 +43,25 @@ def build(source, folder):
         raise RuntimeError(f"The build failed:\n{done.stdout}{done.stderr}")
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     return wheel, sdist
+
+
+def build_models(source, folder):
+    """Build the wheel of the shipped models from a folder with the source; returns its path."""
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", folder, source / MODELS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"The build failed:\n{done.stdout}{done.stderr}")
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def models_faults(path, tracked):
+    """What is wrong with the wheel of the shipped models, as a list of sentences."""
+    with zipfile.ZipFile(path) as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    wanted = {name.removeprefix(MODELS) for name in tracked if name.startswith(MODELS)}
+    wanted -= {"README.md", "pyproject.toml"}
+    return _differences(path.name, names, {f"keras_transformer_models/{name}" for name in wanted})
 
 
 def wheel_faults(path, version, tracked):

@@ -143,6 +143,20 @@ def test_faults_of_a_wheel_are_found(tmp_path, monkeypatch):
     ]
 
 
+def test_the_wheel_of_models_contains_what_is_tracked(tmp_path):
+    path, package = tmp_path / "models.whl", "keras_transformer_models"
+    tracked = ["saved_models/README.md", "saved_models/pyproject.toml", "saved_models/models.csv"]
+    tracked += ["saved_models/en_de/run.json", "saved_models/en_de/README.md", "README.md"]
+    names = [f"{package}/{name}" for name in ("models.csv", "en_de/run.json", "en_de/README.md")]
+    write_wheel(path, "1.0", "", names)
+    assert packages.models_faults(path, tracked) == []
+    write_wheel(path, "1.0", "", [*names[:2], f"{package}/own/run.json"])
+    assert packages.models_faults(path, tracked) == [
+        f"models.whl lacks {package}/en_de/README.md",
+        f"models.whl contains {package}/own/run.json",
+    ]
+
+
 def test_faults_of_an_sdist_are_found(tmp_path):
     path = tmp_path / "package.tar.gz"
     names = sorted(packages.NEEDED - {"LICENSE"})

@@ -16,6 +16,7 @@ import pytest
 
 from keras_transformer.parsing.linearization import TreeTokenizer
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.runs.shipped_models import presets
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.toolkit import cli
 from keras_transformer.training.translation.training import next_commands
@@ -152,6 +153,12 @@ def test_plot(command, trained_run, tmp_path):
     pytest.importorskip("matplotlib")
     assert command("plot", trained_run, "--output", tmp_path / "plot.pdf")
     assert (tmp_path / "plot.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_models(command):
+    assert [model["name"] for model in json.loads(command("models", "--json"))] == [
+        model.name for model in presets()
+    ]
 
 
 def test_cost(command, trained_run):

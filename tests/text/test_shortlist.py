@@ -2,12 +2,14 @@
 
 import gzip
 import struct
+import zipfile
 
 import numpy as np
 import pytest
 
 from keras_transformer.data import read_parallel_text
 from keras_transformer.errors import UserInputError
+from keras_transformer.input_files import write_archive
 from keras_transformer.text import SentencePieceTokenizer, Shortlist
 from keras_transformer.text.shortlist import best_translations
 from tests.external_data import MULTI30K, needs
@@ -90,6 +92,29 @@ def test_own_files_and_both_of_marians_come_back(tmp_path, tokenizer, english):
         again = Shortlist.load(tmp_path / name, tokenizer, english)
         for array in ("offsets", "translations", "always"):
             np.testing.assert_array_equal(getattr(again, array), getattr(shortlist, array))
+
+
+def test_ids_take_two_bytes_and_files_of_older_versions_are_read(tmp_path, tokenizer):
+    arrays = {"offsets": [0, 2, 3], "translations": [9, 12, 5], "always": [4]}
+    Shortlist(*arrays.values(), tokenizer).save(tmp_path / "new.npz")
+    older = {
+        name: np.array(each, "<i8" if name == "offsets" else "<i4") for name, each in arrays.items()
+    }
+    with open(tmp_path / "old.npz", "wb") as file:
+        write_archive(file, {name: len(each) for name, each in arrays.items()}, older.items())
+    with zipfile.ZipFile(tmp_path / "new.npz") as archive:
+        sizes = {info.filename: info.file_size - 128 for info in archive.infolist()}
+    assert sizes["translations.npy"] == 6
+    for name in ("old.npz", "new.npz"):
+        again = Shortlist.load(tmp_path / name, tokenizer)
+        assert {array: getattr(again, array).tolist() for array in arrays} == arrays
+    # The types of one version with the record of the other.
+    for short, kinds in ((True, older), (False, {k: v.astype("<u2") for k, v in older.items()})):
+        record = {"short": short, **{name: len(each) for name, each in arrays.items()}}
+        with open(tmp_path / "bad.npz", "wb") as file:
+            write_archive(file, record, kinds.items())
+        with pytest.raises(UserInputError, match="bad.npz is not a shortlist, or it is damaged"):
+            Shortlist.load(tmp_path / "bad.npz", tokenizer)
 
 
 def test_a_text_in_blocks_gives_the_same(tmp_path, tokenizer, monkeypatch):

@@ -152,7 +152,8 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
     sentence is empty. Unpaired surrogates are replaced with U+FFFD.
 
     Threads may share a translator but run one at a time. The `settings` attribute contains the
-    values in `translation.json`; `source_tokenizer` and `tokenizer` are the two tokenizers.
+    values in `translation.json`; `directory` is the path of the export; `source_tokenizer` and
+    `tokenizer` are the two tokenizers.
 
     Args:
         directory: directory written by `export_litert`.
@@ -192,7 +193,7 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
         super().__init__(batch_size, long_sentences, source_language)
         num_threads = cpu_threads(num_threads)
         interpreter = interpreter_class()
-        self._directory = directory
+        self.directory = directory
         files = LiteRTDirectory(directory)
         self.settings = files.read_settings()
         self.source_tokenizer, self.tokenizer = files.load_tokenizers(self.settings)
@@ -214,7 +215,7 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
 
     @property
     def _place(self) -> PathLike:
-        return self._directory
+        return self.directory
 
     @property
     def _signature_names(self) -> Collection[str]:
@@ -271,7 +272,7 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
 
     def _running(self) -> contextlib.AbstractContextManager[None]:
         errors = RuntimeError, ValueError, TypeError, KeyError  # if the outputs differ
-        return opening(f"LiteRT cannot run the model of {self._directory}", *errors)
+        return opening(f"LiteRT cannot run the model of {self.directory}", *errors)
 
 
 def open_export(path: Path, reading: Reading) -> LiteRTTranslator:

@@ -1,6 +1,8 @@
 """The signatures of a LiteRT model as TensorFlow functions and their conversion to LiteRT."""
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
@@ -16,6 +18,9 @@ from keras_transformer.formats.format import (
     TRANSLATE_IDS_WITH_TERMS,
 )
 from keras_transformer.formats.guarded_generator import GuardedGenerator
+from keras_transformer.formats.imported_models import float32_copy
+from keras_transformer.models import Transformer
+from keras_transformer.runs.model_weights import rounded_to_int8
 from keras_transformer.types import PathLike
 
 ConcreteFunction: TypeAlias = tf.types.experimental.ConcreteFunction
@@ -63,6 +68,39 @@ def signatures(
             lambda *pairs: {"alignments": generator.alignment(*pairs)}, [*_SOURCE_INPUTS, *targets]
         )
     return functions
+
+
+@contextlib.contextmanager
+def int8_rows(models: Sequence[keras.Model]) -> Iterator[None]:
+    """Round embeddings to int8 and look tokens up in these integers, with a divisor for each token.
+
+    The converter would store a table for the lookup with a single divisor, next to the table of
+    the logits. Afterwards, the models are as before.
+    """
+    sides = [
+        side
+        for model in map(Transformer.of, models)
+        for side in (model.source_embedding, model.target_embedding)
+        if side is not None
+    ]
+    layers: list[Any] = list({id(side): side.token_embedding for side in sides}.values())
+    matrices = [float32_copy(layer.matrix) for layer in layers]
+    try:
+        for layer, matrix in zip(layers, matrices, strict=True):
+            values, scale = rounded_to_int8(matrix, by_rows=True)
+            layer.matrix.assign(values / scale)
+            factors = tf.constant(1 / scale)
+            layer.rows = functools.partial(_rows, tf.constant(values), factors)
+        yield
+    finally:
+        for layer, matrix in zip(layers, matrices, strict=True):
+            layer.matrix.assign(matrix)
+            vars(layer).pop("rows", None)
+
+
+def _rows(values: tf.Tensor, factors: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    rows = tf.cast(tf.gather(values, ids), tf.float32)
+    return rows * tf.gather(factors, ids)
 
 
 def convert_signatures(

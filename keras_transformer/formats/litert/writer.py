@@ -1,5 +1,6 @@
 """Export a translator to LiteRT (formerly TensorFlow Lite) for small devices."""
 
+import contextlib
 import dataclasses
 import tempfile
 from pathlib import Path
@@ -139,12 +140,19 @@ def _convert(
     directory: Path,
 ) -> bytes:
     """Return the LiteRT model. Intermediate files in `directory` are deleted."""
-    from keras_transformer.formats.litert.tensorflow_litert import convert_signatures, signatures
+    from keras_transformer.formats.litert.tensorflow_litert import (
+        convert_signatures,
+        int8_rows,
+        signatures,
+    )
 
     models, generator = exported_graph(translator, options, "float32")
     variables = [variable.value for model in models for variable in model.variables]
     generator.aligns &= alignments
-    functions = signatures(generator, translator.tokenizer.vocabulary_size, terms)
     # The system's temporary directory may be small, and a killed process would leave files there.
-    with tempfile.TemporaryDirectory(dir=directory) as saved_model:
+    with (
+        tempfile.TemporaryDirectory(dir=directory) as saved_model,
+        int8_rows(models) if precision == "int8" else contextlib.nullcontext(),
+    ):
+        functions = signatures(generator, translator.tokenizer.vocabulary_size, terms)
         return convert_signatures(functions, variables, precision, saved_model)

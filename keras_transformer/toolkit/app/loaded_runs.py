@@ -298,8 +298,13 @@ class LoadedRun(abc.ABC):
         """
 
     @abc.abstractmethod
+    def first_work(self) -> list[tuple[Work, Any]]:
+        """Return the work of the run's own search, each with an item."""
+
     def warm_up(self) -> None:
-        """Compile the run's own search in advance, so that no user has to wait for it."""
+        """Begin to compile the run's own search. A request that comes too early waits for it."""
+        for work, item in self.first_work():
+            self.queue.submit(Job(work, [item], lambda result: None))
 
     def is_compiled(self, work: Work) -> bool:
         """Return whether the search uses the run's defaults or was used recently, without terms."""
@@ -372,11 +377,11 @@ class LoadedTranslator(LoadedRun):
         self._translator.check_lengths(sources)
         self._aligner.check_lengths([], targets)
 
-    def warm_up(self) -> None:
-        """Compile the default search and the alignment in advance to avoid delays for users."""
+    def first_work(self) -> list[tuple[Work, Any]]:
+        """Return the work of the run's own search and of the alignment."""
         options = self.search_options
-        self.compute(Work("translate", options, min(USUAL_N_BEST, options.beam_size)), ["a"])
-        self.compute(Work("align", options), [("a", "a")])
+        search = Work("translate", options, min(USUAL_N_BEST, options.beam_size))
+        return [(search, "a"), (Work("align", options), ("a", "a"))]
 
     def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
         """Return `(text, score)` pairs for sentences, translated documents, or the alignment or
@@ -426,9 +431,9 @@ class LoadedParser(LoadedRun):
         """Raise `SentenceTooLong` if a sentence has too many tokens."""
         self._parser.check_lengths(sources)
 
-    def warm_up(self) -> None:
-        """Compile the run's own search in advance, so that no user has to wait for it."""
-        self.compute(Work("parse", self.search_options), ["a"])
+    def first_work(self) -> list[tuple[Work, Any]]:
+        """Return the work of the run's own search."""
+        return [(Work("parse", self.search_options), "a")]
 
     def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
         """Return the `Parse` of each sentence."""
@@ -446,7 +451,7 @@ def loaded_runs(paths: Sequence[PathLike], limits: AppLimits) -> Iterator[list[L
         limits: the app's limits.
 
     Yields:
-        The loaded runs with their default searches compiled.
+        The loaded runs, which begin to compile their default searches.
 
     Raises:
         UserInputError: a path is not a run directory, or its files are damaged.
@@ -461,8 +466,9 @@ def loaded_runs(paths: Sequence[PathLike], limits: AppLimits) -> Iterator[list[L
             run.target_language = record.target_language
             run.examples = record.examples or ()
             stack.callback(run.queue.close)
-            run.warm_up()
             runs.append(run)
+        for run in runs:
+            run.warm_up()
         yield runs
 
 

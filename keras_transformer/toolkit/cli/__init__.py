@@ -22,7 +22,7 @@ GROUPS = {
     "Train": ("demo", "train", "tune", "average"),
     "Use": ("translate", "app", "evaluate", "score", "align", "parse", "evalb"),
     "Ship": ("export", "serve", "import"),
-    "Inspect": ("plot", "attention", "cost", "check"),
+    "Inspect": ("models", "plot", "attention", "cost", "check"),
 }
 VERBS = tuple(verb for verbs in GROUPS.values() for verb in verbs)
 SHELLS = ("bash", "zsh", "tcsh")

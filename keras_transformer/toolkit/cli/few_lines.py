@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from keras_transformer.inference.litert_graph import (
     may_use_graphs,
     ready_graph,
 )
+from keras_transformer.installation import LOG_LEVEL
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.types import NONE
 
@@ -35,6 +37,7 @@ def few_lines(
     is_plain = others == (None,) * 4 and not options.tab_prefix and options.keep in (None, NONE)
     if num_lines > MOST_ROWS or models.is_ensemble or not is_plain or not may_use_graphs():
         return None
+    os.environ.setdefault(LOG_LEVEL, "2")
     run = RunDirectory.open(models.runs[0])
     files = ModelFiles.of_run(run, run.find_weights(*(models.checkpoint or ())))
     search = dataclasses.asdict(options.full_search)

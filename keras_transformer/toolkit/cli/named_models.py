@@ -73,7 +73,7 @@ def search_of(given: SearchKeywords, run: PathLike) -> SearchKeywords:
     """
     from keras_transformer.runs.run_directory import RunDirectory
 
-    directory = RunDirectory(run)
+    directory = RunDirectory.find(run)
     defaults = directory.search_defaults() if directory.is_run() else {}
     return cast(SearchKeywords, search_over(defaults, given))
 
@@ -99,7 +99,7 @@ def tell_search_taken(
     """
     from keras_transformer.runs.run_directory import RunDirectory
 
-    runs = [RunDirectory(path) for path in paths]
+    runs = [RunDirectory.find(path) for path in paths]
     if len(runs) == 1 or not all(run.is_run() for run in runs):
         return
     first, *others = (search_record(SearchOptions(**run.search_defaults())) for run in runs)

@@ -68,8 +68,11 @@ class _Flags:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's arguments to its parser."""
-    several = "run directory; the translations of several runs are shown side by side"
-    parser.add_argument("runs", nargs="+", metavar="RUN", help=several)
+    several = (
+        "run directory or name of a shipped model; the translations of several runs are shown side "
+        "by side (default: all shipped models)"
+    )
+    parser.add_argument("runs", nargs="*", metavar="RUN", help=several)
     add_flags(parser, _Flags)
 
 
@@ -82,11 +85,18 @@ def app(values: argparse.Namespace) -> None:
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
     from keras_transformer.runs.run_directory import RunDirectory
+    from keras_transformer.runs.shipped_models import presets
     from keras_transformer.toolkit.app.request_guard import is_loopback
     from keras_transformer.toolkit.app.server import address_of, bound_socket, make_server, serve
 
-    for run in values.runs:  # report errors before importing Keras
-        RunDirectory.open(run)
+    paths = values.runs or [model.path for model in presets()]
+    if not paths:
+        raise UserInputError(
+            "No models are shipped with this installation: pass a RUN, such as the run of "
+            "`keras-transformer demo`."
+        )
+    for path in paths:  # report errors before importing Keras
+        RunDirectory.open(path)
     limits = AppLimits(characters=values.most_characters, sentences=values.most_sentences)
     with bound_socket(values.host, values.port) as bound:
         address = address_of(bound, values.host)
@@ -101,7 +111,7 @@ def app(values: argparse.Namespace) -> None:
         from keras_transformer.toolkit.app.application import create_app
         from keras_transformer.toolkit.app.loaded_runs import loaded_runs
 
-        with loaded_runs(values.runs, limits) as runs:
+        with loaded_runs(paths, limits) as runs:
             web_app = create_app(
                 runs,
                 limits=limits,
