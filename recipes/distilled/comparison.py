@@ -15,6 +15,7 @@ from keras_transformer import RunDirectory, Translator
 from keras_transformer.data import ParallelText
 from keras_transformer.evaluation import bleu, chrf
 from keras_transformer.files import say, scratch_directory, write_json, write_text
+from keras_transformer.runs import run_lock
 from keras_transformer.search_options import SearchKeywords, search_record, search_text
 from recipes.distilled.report import RESULT, TABLE, markdown_table
 from recipes.distilled.runtimes import LITERT_INT8, RUNTIMES, Translate, runtimes_of
@@ -51,8 +52,7 @@ def compare(
 ) -> dict[str, Any]:
     """Compare a student with its teacher on a test text and print a table.
 
-    Writes `distilled.json` and `distilled.md` to the first student's run. The caller holds its
-    lock. The teacher's runs, their ensemble and the students are measured with the search options
+    Writes `distilled.json` and `distilled.md` to the first student's run, which is locked. The teacher's runs, their ensemble and the students are measured with the search options
     used for scoring after training, and with their shortlists. The first run and the students are
     also measured with greedy decoding.
     The ensemble uses the alpha and the extra length from the student's settings. All speeds are
@@ -69,27 +69,40 @@ def compare(
     Returns:
         The contents of `distilled.json`.
     """
-    sources, references = map(list, zip(*text, strict=True))
     student = students[0]
-    tokenize = str(student.settings().get("bleu_tokenize", "13a"))
+    with run_lock(student.path):
+        systems = _systems(teacher, students)
+        say(f"\nComparing {len(systems)} systems on {text.name}")
+        with scratch_directory(student.path) as folder:
+            tokenize = str(student.settings().get("bleu_tokenize", "13a"))
+            content = _measured(systems, text, tokenize, folder if exports else None)
+        write_json(student.path / RESULT, content)
+        table = markdown_table(content)
+        write_text(student.path / TABLE, table)
+    say(f"\n{table}\nThe table is in {student.path / TABLE}, all values are in {RESULT}")
+    return content
+
+
+def _measured(
+    systems: Sequence[System], text: ParallelText, tokenize: str, folder: pathlib.Path | None
+) -> dict[str, Any]:
+    """Return the contents of `distilled.json`. `folder` is for exports, if they are measured."""
+    sources, references = map(list, zip(*text, strict=True))
     timed = sources[:: -(-len(sources) // MOST_TIMED)]
-    systems = _systems(teacher, students)
-    say(f"\nComparing {len(systems)} systems on {text.name}")
     results = [_quality(system, sources, references, tokenize) for system in systems]
-    with scratch_directory(student.path) as folder:
-        found = _runtimes(systems, folder if exports else None)
-        for name in RUNTIMES:
-            translates = [runtimes[name].translate for runtimes in found if name in runtimes]
-            if len(translates) < len(systems):
-                continue  # the reason was already printed
-            speeds = _speeds(translates, timed)
-            for result, runtimes, speed in zip(results, found, speeds, strict=True):
-                result["runtimes"][name] = {"bytes": runtimes[name].num_bytes, **speed}
-                if name == LITERT_INT8:  # the others translate like Translator
-                    hypotheses = runtimes[name].translate(sources)
-                    score = bleu(hypotheses, references, tokenize)[0]
-                    result["runtimes"][name]["bleu"] = score
-    content = {
+    found = _runtimes(systems, folder)
+    for name in RUNTIMES:
+        translates = [runtimes[name].translate for runtimes in found if name in runtimes]
+        if len(translates) < len(systems):
+            continue  # the reason was already printed
+        speeds = _speeds(translates, timed)
+        for result, runtimes, speed in zip(results, found, speeds, strict=True):
+            result["runtimes"][name] = {"bytes": runtimes[name].num_bytes, **speed}
+            if name == LITERT_INT8:  # the others translate like Translator
+                hypotheses = runtimes[name].translate(sources)
+                score = bleu(hypotheses, references, tokenize)[0]
+                result["runtimes"][name]["bleu"] = score
+    return {
         "text": text.name,
         "sentences": len(sources),
         "bleu_signature": bleu(references, references, tokenize)[1],
@@ -99,11 +112,6 @@ def compare(
         "date": datetime.date.today().isoformat(),
         "systems": results,
     }
-    write_json(student.path / RESULT, content)
-    table = markdown_table(content)
-    write_text(student.path / TABLE, table)
-    say(f"\n{table}\nThe table is in {student.path / TABLE}, all values are in {RESULT}")
-    return content
 
 
 def _systems(teacher: Teacher | None, students: Sequence[RunDirectory]) -> list[System]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from keras_transformer import RunDirectory
 from keras_transformer.data import ParallelFiles
-from keras_transformer.runs import run_lock
 from keras_transformer.toolkit.cli import CommandParser, run_command
 from recipes.distilled.comparison import compare
 from recipes.distilled.student_options import add_comparison_arguments
@@ -31,8 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     students = [RunDirectory.open(path) for path in values.students]
     teacher = Teacher.open(values.teacher) if values.teacher else None
     text = ParallelFiles(values.test_source, values.test_target)
-    with run_lock(students[0].path):
-        compare(teacher, students, text, exports=values.exports)
+    compare(teacher, students, text, exports=values.exports)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """Train a student with a shallow decoder on a teacher's translations, and compare the two."""
 
-import argparse
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 
 from keras_transformer import losses, training
-from keras_transformer.runs import run_lock
 from keras_transformer.toolkit.cli import run_command
 from keras_transformer.translation_training import (
     average_weights,
@@ -33,20 +32,19 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
     students = [run.directory]
     if options.settings.int8_steps and not run.exit_code:
         run = _train(int8_options(options), values, translations)
-        students.append(run.directory)
+        students += [run.directory]
 
     # Comparison
     if run.is_chief and not run.exit_code:
         original = text_of(values)
         text = original.test or original.dev_text
-        with run_lock(students[0].path):
-            compare(translations.teacher, students, text, exports=values.exports)
+        compare(translations.teacher, students, text, exports=values.exports)
     return run.exit_code
 
 
 def _train(
     options: training.TrainingCommand[DistilledSettings],
-    values: argparse.Namespace,
+    values: Namespace,
     translations: Translations,
 ) -> training.TrainingRun:
     settings = options.settings
