@@ -52,13 +52,13 @@ def compare(
 ) -> dict[str, Any]:
     """Compare a student with its teacher on a test text and print a table.
 
-    Writes `distilled.json` and `distilled.md` to the first student's run, which is locked. The teacher's runs, their ensemble and the students are measured with the search options
-    used for scoring after training, and with their shortlists. The first run and the students are
-    also measured with greedy decoding.
-    The ensemble uses the alpha and the extra length from the student's settings. All speeds are
-    for the same sentences. The systems take turns for `ROUNDS` rounds. A ratio is the median over
-    the rounds of the first system's time divided by the other system's time in the same round, so
-    other load on the machine affects both.
+    Writes `distilled.json` and `distilled.md` to the first student's run, which is locked. The
+    teacher's runs, their ensemble and the students are measured with the search options used for
+    scoring after training, and with their shortlists. The first run and the students are also
+    measured with greedy decoding. The ensemble uses the alpha and the extra length from the
+    student's settings. All speeds are for the same sentences. The systems take turns for `ROUNDS`
+    rounds. A ratio is the median over the rounds of the first system's time divided by the other
+    system's time in the same round, so other load on the machine affects both.
 
     Args:
         teacher: the teacher, if there is one.

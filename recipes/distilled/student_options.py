@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import pathlib
 from collections.abc import Collection, Sequence
+from typing import TypeAlias
 
 from keras_transformer import RunDirectory
 from keras_transformer.errors import UserInputError
@@ -13,6 +14,7 @@ from keras_transformer.translation_training import add_text_arguments
 from recipes.distilled.settings import DistilledSettings
 from recipes.recipe_options import recipe_options
 
+Options: TypeAlias = TrainingCommand[DistilledSettings]
 # Settings that default to the teacher's values, like the tokenizers.
 OF_TEACHER = (
     "max_tokens",
@@ -26,7 +28,7 @@ OF_TEACHER = (
 
 def student_options(
     description: str | None, arguments: Sequence[str] | None
-) -> tuple[TrainingCommand[DistilledSettings], argparse.Namespace]:
+) -> tuple[Options, argparse.Namespace]:
     """Read the recipe's command line.
 
     Args:
@@ -83,9 +85,7 @@ def _as_the_teacher(
     return dataclasses.replace(settings, **taken)
 
 
-def int8_options(
-    options: TrainingCommand[DistilledSettings],
-) -> TrainingCommand[DistilledSettings]:
+def int8_options(options: Options) -> Options:
     """Return the options of the run that continues a student with rounded matrices."""
     path = pathlib.Path(options.run)
     return dataclasses.replace(

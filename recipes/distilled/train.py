@@ -4,8 +4,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from keras_transformer import losses, training
+from keras_transformer import losses
 from keras_transformer.toolkit.cli import run_command
+from keras_transformer.training import TrainingRun
 from keras_transformer.translation_training import (
     average_weights,
     begin_training,
@@ -18,8 +19,7 @@ from keras_transformer.translation_training import (
 from recipes.distilled.comparison import compare
 from recipes.distilled.distilled_text import Translations, distilled_data
 from recipes.distilled.report import RESULT, TABLE
-from recipes.distilled.settings import DistilledSettings
-from recipes.distilled.student_options import int8_options, student_options
+from recipes.distilled.student_options import Options, int8_options, student_options
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:
@@ -42,13 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
     return run.exit_code
 
 
-def _train(
-    options: training.TrainingCommand[DistilledSettings],
-    values: Namespace,
-    translations: Translations,
-) -> training.TrainingRun:
+def _train(options: Options, values: Namespace, translations: Translations) -> TrainingRun:
     settings = options.settings
-    with training.TrainingRun.of(options, results=[RESULT, TABLE]) as run:
+    with TrainingRun.of(options, results=[RESULT, TABLE]) as run:
         # Text
         original = text_of(values)
 
