@@ -19,6 +19,7 @@ _FOLDERS = (
     "litert",
     "ctranslate2",
     "marian",
+    "page",
 )
 FORMATS: dict[str, Format] = {
     each.name: each
