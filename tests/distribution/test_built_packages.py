@@ -82,8 +82,9 @@ def test_the_wheel_holds_the_package_alone(built):
     needed = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "keras_transformer").rglob("*")
-        if path.suffix in (".py", ".js", ".css", ".html", ".mplstyle")
+        if path.suffix in (".py", ".js", ".css", ".html", ".mplstyle", ".xz")
     }
+    needed |= {f"keras_transformer/formats/page/engine/{name}" for name in ("LICENSE", "README.md")}
     assert needed <= names
     assert "Project-URL: Repository, https://github.com/" in metadata
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
+import numpy as np
+
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import (
     check_new_directory,
@@ -35,6 +37,7 @@ from keras_transformer.types import PathLike
 
 _SITE, _ENGINE = LOOK.with_name("site"), LOOK.with_name("engine")
 _SCRIPT = "bergamot-translator-worker.js"
+_TABLES = 3_932_542  # start of the tables of the engine's program, in bytes
 _INSTEAD = "`export saved-model` and `export litert` support it."
 _LENGTH_FACTOR = 3  # an output has at most this many times the tokens of its source, as in Marian
 
@@ -124,7 +127,7 @@ def _check_supported(translator: TranslationModel, search: SearchOptions) -> Non
         )
     required: dict[str, Any] = {
         name: getattr(SearchOptions, name)
-        for name in ("min_length", "no_repeat_ngram", "repetition_penalty", "max_repeats")
+        for name in ("min_length", "no_repeat_ngram", "repetition_penalty")
     }
     if search.beam_size > 1:
         required |= {"length_penalty": "power", "ending": "marian"}
@@ -142,7 +145,7 @@ def _parts(translator: TranslationModel, calibration: Iterable[str]) -> dict[str
     parts = {
         "worker": (_SITE / "worker.js").read_bytes(),
         "engine": (_ENGINE / _SCRIPT).read_bytes(),
-        "wasm": lzma.decompress((_ENGINE / _SCRIPT).with_suffix(".wasm.xz").read_bytes()),
+        "wasm": _wasm(),
     }
     with tempfile.TemporaryDirectory() as folder:
         exported = export_bergamot(
@@ -154,6 +157,13 @@ def _parts(translator: TranslationModel, calibration: Iterable[str]) -> dict[str
     if translator.shortlist is not None:
         parts["shortlist"] = translator.shortlist.marian_bytes()
     return parts
+
+
+def _wasm() -> bytes:
+    """Return the engine's program. Its tables are stored by place in words, which saves 5 %."""
+    content = lzma.decompress((_ENGINE / _SCRIPT).with_suffix(".wasm.xz").read_bytes())
+    tables = np.frombuffer(content[_TABLES:], "uint8").reshape(4, -1)
+    return content[:_TABLES] + tables.T.tobytes()
 
 
 def _write_parts(directory: Path, packed: Mapping[str, bytes]) -> None:

@@ -163,6 +163,7 @@ function showKnown() {
   const count = `${sentences.length} sentence${sentences.length === 1 ? "" : "s"}`;
   const isDone = done === sentences.length;
   byId("progress").textContent = !isDone ? `${done} of ${count}` : done ? count : "";
+  output.ariaBusy = String(timer > 0 || !isDone);
   if (isDone && done) announce(`Translated ${count}.`);
 }
 
@@ -225,9 +226,11 @@ function markCaret() {
 
 area.addEventListener("input", () => {
   backdrop.textContent = `${area.value}\n`;
+  output.ariaBusy = "true";
   clearTimeout(timer);
   timer = setTimeout(update, DELAY);
 });
+area.addEventListener("focus", markCaret);
 document.addEventListener("selectionchange", markCaret);
 output.addEventListener("pointerover", (event) => markElement(event.target.closest(".word")));
 output.addEventListener("pointerleave", () => mark());
