@@ -29,7 +29,7 @@ SETTINGS = SMALL | {
 }
 
 
-def small_trained_run(directory):
+def small_trained_run(directory, **settings):
     """The path of the run in `directory`, trained by whichever process comes first."""
     directory.mkdir(exist_ok=True)
     run = directory / "run"
@@ -38,6 +38,6 @@ def small_trained_run(directory):
             source, target = write_pairs(directory, "train", length=4)
             command = ["train", "--source", source, "--target", target, "--run", str(run)]
             with contextlib.redirect_stdout(io.StringIO()):
-                assert cli.main([*command, "--overwrite", *flags(**SETTINGS)]) == 0
+                assert cli.main([*command, "--overwrite", *flags(**SETTINGS | settings)]) == 0
             (directory / "done").touch()
     return run

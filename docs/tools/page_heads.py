@@ -123,7 +123,15 @@ HEADS = {
     "opus_mt.md": Head(
         "Import pretrained translation models from OPUS-MT, Marian, Firefox Translations, "
         "CTranslate2 and Argos Translate, and use or fine-tune them.",
-        ("pretrained", "helsinki-nlp", "bergamot", "multilingual"),
+        (
+            "pretrained",
+            "helsinki-nlp",
+            "bergamot",
+            "multilingual",
+            "browser",
+            "webassembly",
+            "offline",
+        ),
     ),
     "app.md": Head(
         "Open a trained model in the browser: a web app and a JSON interface for translations, "
@@ -289,8 +297,8 @@ HEADS = {
         "CTranslate2.",
     ),
     "api/export.md": Head(
-        "API reference for exports to SavedModel, LiteRT, CTranslate2, Marian and Bergamot, and "
-        "for the classes that run them.",
+        "API reference for exports to SavedModel, LiteRT, CTranslate2, Marian, Bergamot and web "
+        "pages, and for the classes that run them.",
     ),
     "api/evaluation.md": Head(
         "API reference for BLEU, chrF, exact match, perplexity, paired bootstrap tests and tuning "

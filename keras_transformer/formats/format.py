@@ -78,6 +78,7 @@ class Format:
         kind: name of the format in a model card.
         files: patterns of files that must have checksums, with the model first.
         directory: help text for the output directory.
+        output: placeholder for the output in the help text: "DIRECTORY" or "FILE".
         has_search: whether an export includes the decoding search.
         has_n_best: whether the search can return multiple translations.
         flags: extra flags for this format.
@@ -96,6 +97,7 @@ class Format:
     kind: str = ""
     files: tuple[str, ...] = ()
     directory: str = "output directory, which must be empty or must not exist"
+    output: str = "DIRECTORY"
     has_search: bool = False
     has_n_best: bool = False
     flags: tuple[Flag, ...] = ()

@@ -20,6 +20,7 @@ _FOLDERS = (
     "ctranslate2",
     "marian",
     "preset",
+    "page",
 )
 FORMATS: dict[str, Format] = {
     each.name: each

@@ -1,13 +1,11 @@
 """A self-contained HTML page that can show the attention of a sentence pair."""
 
-import base64
-import hashlib
 import html
 import importlib.resources
-import json
 from typing import TYPE_CHECKING
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.formats.page.single_file import json_in_html, source_of
 
 if TYPE_CHECKING:
     from keras_transformer.inference.attention_maps import AttentionMaps
@@ -66,16 +64,16 @@ def offline_page(
     style = _file("attention.css") + _file("page.css") + style
     script = _file("attention.js") + _file("page.js")
     policy = (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        f"default-src 'none'; script-src {source_of(script)}; style-src {source_of(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     page = _PAGE.format(
-        policy=html.escape(policy, quote=True).replace("&#x27;", "'"),
+        policy=policy,
         title=html.escape(title),
         style=style,
         body=body,
         script=script,
-        data=_json_in_html(maps.to_json() if maps else None),
+        data=json_in_html(maps.to_json() if maps else None),
     )
     # Unpaired surrogates cannot be written to a file.
     return page.encode("utf-8", "replace").decode("utf-8")
@@ -84,17 +82,6 @@ def offline_page(
 def _file(name: str) -> str:
     folder = importlib.resources.files("keras_transformer.inference") / "page"
     return folder.joinpath(name).read_text("utf-8")
-
-
-def _digest(source: str) -> str:
-    """Return the content security policy source that allows this script or style."""
-    digest = hashlib.sha256(source.encode("utf-8")).digest()
-    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
-
-
-def _json_in_html(value: object) -> str:
-    """Encode JSON for HTML, escaping `<` to prevent `</script>` and `<!--` in the output."""
-    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def attention_page(maps: "AttentionMaps", title: str) -> str:

@@ -1,7 +1,7 @@
 """Trained models that come with the package, and names that stand for them.
 
 They are folders next to a list, `models.csv`: in `saved_models/` of a clone, or in the distribution
-keras-transformer-garden-models, which contains nothing else.
+keras-transformer-garden-models. The engine of `export page` lies next to them.
 """
 
 import contextlib
@@ -99,6 +99,21 @@ def _folders() -> Iterator[Path]:
     for folder in (_CLONE, *(spec.submodule_search_locations or () if spec else ())):
         if Path(folder, LIST).is_file():
             yield Path(folder)
+
+
+def shipped_folder(name: str) -> Path:
+    """Return a folder of other files that come with the models, such as an engine.
+
+    Raises:
+        UserInputError: they are not installed.
+    """
+    for folder in _folders():
+        if (folder / name).is_dir():
+            return folder / name
+    raise UserInputError(
+        f"The files `{name}` are not installed: they are in a clone of the package, and in the "
+        "wheel keras-transformer-garden-models, which `make wheel` builds there."
+    )
 
 
 def _read_list(path: Path) -> list[ShippedModel]:

@@ -439,6 +439,32 @@ class Shortlist:
         with whole_file(path, before_rename) as file:
             write_archive(file, record, arrays.items())
 
+    def marian_bytes(self) -> bytes:
+        """Return the shortlist in Marian's binary format, for sources that end with EOS.
+
+        The format stores only the length of the list of tokens for every sentence, which contains
+        the first ids. Here, these tokens are therefore stored as translations of the source's EOS.
+        """
+        source_size, size = (
+            each.vocabulary_size for each in (self.source_tokenizer, self.tokenizer)
+        )
+        tokens = self.tokenizer.special_tokens
+        counts = np.zeros(source_size, "int64")
+        counts[: len(self.offsets) - 1] = np.diff(self.offsets)
+        sources = np.repeat(np.arange(source_size), counts)
+        always = np.append(self.always, tokens.eos)
+        eos = np.full(len(always), self.source_tokenizer.special_tokens.eos)
+        keys = np.append(sources, eos) * size + np.append(self.translations, always)
+        source, target = np.divmod(np.unique(keys), size)
+        kept = ~np.isin(target, [tokens.pad, tokens.bos])
+        source, target = source[kept], target[kept]
+        offsets = np.searchsorted(source, np.arange(source_size + 1))
+        best = np.diff(offsets).max()
+        sizes = np.array([0, best, len(offsets), len(target)], "<u8").tobytes()
+        content = sizes + offsets.astype("<u8").tobytes() + target.astype("<u4").tobytes()
+        words = np.frombuffer(content[: len(content) // 8 * 8], "<u8")
+        return _MARK + _checksum(words).to_bytes(8, "little") + content
+
     def candidates(
         self, source_ids: Any, prefix_ids: Any = None, *, in_few_sizes: bool = False
     ) -> np.ndarray:

@@ -65,6 +65,10 @@ def test_the_model_is_trained_further(page_commands, capsys):
     (command,) = (words for words in page_commands if words[:2] == ["export", "bergamot"])
     assert cli.main(command) == 0
     assert pathlib.Path("firefox_mine/enpt/model.enpt.intgemm.alphas.bin").is_file()
+    (command,) = (words for words in page_commands if words[:2] == ["export", "page"])
+    command.remove("--shortlist")  # the small model has none
+    assert cli.main(command) == 0
+    assert pathlib.Path("translate.html").is_file()
     search = {"length_penalty": "power", "ending": "transformers"}
     assert RunDirectory("runs/mine").search_defaults().items() >= search.items()
 
@@ -75,6 +79,7 @@ def test_the_exports(page_commands):
     exports = [
         words for words in page_commands if words[0] == "export" and "runs/en_de" not in words
     ]
+    exports = [words for words in exports if words[1] != "page"]
     exports = [words for words in exports if not words[2].endswith("_mine")]
     assert [words[1] for words in exports] == ["saved-model", "litert", "ctranslate2"]
     for words in (page_commands[0], *exports):

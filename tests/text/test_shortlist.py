@@ -117,6 +117,21 @@ def test_ids_take_two_bytes_and_files_of_older_versions_are_read(tmp_path, token
             Shortlist.load(tmp_path / "bad.npz", tokenizer)
 
 
+def test_bytes_for_marian_give_the_candidates_of_every_sentence(tmp_path, tokenizer, english):
+    """Of sources with EOS: whatever every sentence may use are translations of EOS."""
+    eos = english.special_tokens.eos
+    offsets = np.cumsum([0, *([0] * 4), 2, 0, 0, 1])  # of fewer tokens than the vocabulary has
+    shortlist = Shortlist(offsets, [9, 12, 0], [5, 40], tokenizer, english)
+    path = tmp_path / "lex.bin"
+    path.write_bytes(shortlist.marian_bytes())
+    assert path.read_bytes() == binary(
+        [[9, 12] if i == 4 else [2, 5, 40] if i == eos else [] for i in range(30)], 0, best=3
+    )
+    source_ids = [[4, 7, eos], [8, 29, eos]]
+    found = Shortlist.load(path, tokenizer, english).candidates(source_ids)
+    assert candidate_sets(found) == candidate_sets(shortlist.candidates(source_ids))
+
+
 def test_a_text_in_blocks_gives_the_same(tmp_path, tokenizer, monkeypatch):
     generator = np.random.default_rng(0)
     pieces = tokenizer.pieces(range(70))

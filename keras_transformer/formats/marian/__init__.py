@@ -5,6 +5,12 @@ from typing import Literal, get_args
 from keras_transformer.formats.format import Flag, Format, Import
 
 BergamotPrecision = Literal["float32", "int8"]
+CALIBRATION = Flag(
+    "--calibration",
+    "calibration",
+    "a few hundred typical source sentences, one per line; int8 needs them",
+    metavar="FILE",
+)
 MARIAN = Format(
     name="marian",
     help="a folder for Hugging Face's MarianMTModel and MarianTokenizer",
@@ -37,14 +43,7 @@ BERGAMOT = Format(
     files=("vocab.*.spm",),
     directory="output directory, named after the languages, such as firefox/enpt, which must "
     "be empty or not exist",
-    flags=(
-        Flag(
-            "--calibration",
-            "calibration",
-            "a few hundred typical source sentences, one per line; int8 needs them",
-            metavar="FILE",
-        ),
-    ),
+    flags=(CALIBRATION,),
     importer=Import(
         "marian.reader:import_bergamot_run",
         help="a Bergamot folder, such as a Firefox Translations model",

@@ -4,7 +4,7 @@ import collections
 import contextlib
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from keras_transformer.formats.marian.writer import (
     decoder,
     native_arrays,
     native_model,
+    native_pieces,
     write_vocabularies,
 )
 from keras_transformer.formats.model_card import TranslationModel
@@ -193,14 +194,9 @@ def export_bergamot(
             "`calibration` must be sentences for int8, and None for float32. "
             f"Received: precision={precision!r}, calibration={given}"
         )
-    if translator.tokenizer.right_to_left:
-        raise UserInputError(
-            "Bergamot does not support right-to-left models. Use `export marian --native`."
-        )
-    model = native_model(translator)
+    model = bergamot_model(translator, precision)
     arrays, in_8_bits = native_arrays(translator, model), set()
     if calibration is not None:
-        _check_sizes(model, arrays)
         arrays |= activation_scales(translator, model, calibration)
         in_8_bits = {name for name in arrays if _MATRIX.search(name)}
     pair, (of_model, of_config) = Path(directory).resolve().name, _ENDINGS[precision]
@@ -218,12 +214,24 @@ def export_bergamot(
     return write_checked_directory(directory, write)
 
 
-def _check_sizes(model: Transformer, arrays: Mapping[str, np.ndarray]) -> None:
+def bergamot_model(translator: TranslationModel, precision: BergamotPrecision) -> Transformer:
+    """Return the only model. Raise a UserInputError if Bergamot's engines do not support it."""
+    if translator.tokenizer.right_to_left:
+        raise UserInputError(
+            "Bergamot does not support right-to-left models. Use `export marian --native`."
+        )
+    model = native_model(translator)
+    if precision == "int8":
+        _check_sizes(model, len(native_pieces(translator.tokenizer)))
+    return model
+
+
+def _check_sizes(model: Transformer, vocabulary_size: int) -> None:
     """Refuse matrices that intgemm cannot multiply or that no Bergamot model contains."""
     for name, value, divisor in (
         ("hidden_dim", model.hidden_dim, 64),
         ("intermediate_dim", model.encoder_layers[0].intermediate_dim, 64),
-        ("vocabulary_size", arrays["decoder_ff_logit_out_b"].size, 8),
+        ("vocabulary_size", vocabulary_size, 8),
     ):
         if value % divisor:
             reject(

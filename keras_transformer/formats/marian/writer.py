@@ -200,7 +200,7 @@ def native_model(translator: TranslationModel) -> Transformer:
     """Return the only model. Raise a UserInputError if Marian does not support it or its ids."""
     model = exportable_model(translator, native=True)
     for tokenizer in (translator.source_tokenizer, translator.tokenizer):
-        own, pieces = tokenizer.pieces(range(tokenizer.vocabulary_size)), _pieces(tokenizer)
+        own, pieces = tokenizer.pieces(range(tokenizer.vocabulary_size)), native_pieces(tokenizer)
         if list(own[: len(pieces)]) != pieces or len(own) > len(pieces) + 1:
             raise UserInputError(
                 f"{_PROGRAM} numbers the pieces like their SentencePiece model, but this model has "
@@ -209,7 +209,8 @@ def native_model(translator: TranslationModel) -> Transformer:
     return model
 
 
-def _pieces(tokenizer: SentencePieceTokenizer) -> list[str]:
+def native_pieces(tokenizer: SentencePieceTokenizer) -> list[str]:
+    """Return the pieces of the SentencePiece model that Marian reads, in the order of their ids."""
     return spm_pieces(PieceVocabulary.left_out(tokenizer.model_bytes))
 
 
@@ -219,7 +220,7 @@ def native_arrays(translator: TranslationModel, model: Transformer) -> dict[str,
     They include Marian's configuration as bytes.
     """
     source_size, size = (
-        len(_pieces(each)) for each in (translator.source_tokenizer, translator.tokenizer)
+        len(native_pieces(each)) for each in (translator.source_tokenizer, translator.tokenizer)
     )
     tensors: dict[str, np.ndarray] = {}
     for (name, own), tensor in written(model):
@@ -240,7 +241,7 @@ def native_config(translator: TranslationModel, model: Transformer) -> dict[str,
     options = model.options
     is_shared, is_tied = options.source_vocabulary_size is None, options.tie_weights
     has_ssru = options.decoder_unit == "ssru"
-    sizes = [len(_pieces(t)) for t in (translator.source_tokenizer, translator.tokenizer)]
+    sizes = [len(native_pieces(t)) for t in (translator.source_tokenizer, translator.tokenizer)]
     return {
         "type": "transformer",
         "version": "v1.12.0",

@@ -15,6 +15,7 @@ from starlette.staticfiles import StaticFiles
 
 from keras_transformer import inference
 from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.formats.page import LOOK
 from keras_transformer.inference.parser import Parse
 from keras_transformer.installation import __version__
 from keras_transformer.parsing import Leaf, Tree
@@ -539,3 +540,4 @@ def _add_pages(api: FastAPI, title: str) -> None:
         api.add_api_route(path, answer, methods=["GET", "HEAD"], include_in_schema=False)
     api.mount("/page", StaticFiles(directory=PAGE))
     api.mount("/attention", StaticFiles(directory=ATTENTION_PAGE))
+    api.mount("/look", StaticFiles(directory=LOOK))

@@ -15,7 +15,7 @@ from keras_transformer.toolkit.cli.named_models import (
     tell_search_taken,
 )
 
-HELP = "export a run as a SavedModel, or for LiteRT, CTranslate2, Marian or Bergamot"
+HELP = "export a run for other runtimes, such as SavedModel, LiteRT and CTranslate2, or as a page"
 DESCRIPTION = "Export a trained model for use elsewhere, and print the path of the export."
 
 
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, kind in FORMATS.items():
         of_kind = kinds.add_parser(name, help=kind.help, description=f"Write {kind.help}.")
         add_run_arguments(of_kind)
-        of_kind.add_argument("directory", metavar="DIRECTORY", help=kind.directory)
+        of_kind.add_argument("directory", metavar=kind.output, help=kind.directory)
         if kind.precisions:
             of_kind.add_argument(
                 "--precision",
