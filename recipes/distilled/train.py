@@ -25,28 +25,28 @@ from recipes.distilled.student_options import Options, int8_options, student_opt
 def main(arguments: Sequence[str] | None = None) -> int | None:
     """Translate, train, score and compare. `arguments` are command-line arguments."""
     options, values = student_options(__doc__, arguments)
-    translations = Translations.of(values, options.settings)
 
     # The student, and a run that continues it with matrices rounded to int8
-    run = _train(options, values, translations)
+    run = _train(options, values)
     students = [run.directory]
     if options.settings.int8_steps and not run.exit_code:
-        run = _train(int8_options(options), values, translations)
+        run = _train(int8_options(options), values)
         students += [run.directory]
 
     # Comparison
     if run.is_chief and not run.exit_code:
         original = text_of(values)
         text = original.test or original.dev_text
-        compare(translations.teacher, students, text, exports=values.exports)
+        teacher = Translations.of(values, options.settings).teacher
+        compare(teacher, students, text, exports=values.exports)
     return run.exit_code
 
 
-def _train(options: Options, values: Namespace, translations: Translations) -> TrainingRun:
+def _train(options: Options, values: Namespace) -> TrainingRun:
     settings = options.settings
     with TrainingRun.of(options, results=[RESULT, TABLE]) as run:
         # Text
-        original = text_of(values)
+        original, translations = text_of(values), Translations.of(values, settings)
 
         # Tokenizer: the teacher's
         source_tokenizer, tokenizer = make_tokenizers(settings, original.train, run)

@@ -39,7 +39,7 @@ class WordTranslator(FakeTranslator):
         self.search_options = SearchOptions(**options)
 
     @classmethod
-    def load(cls, runs, checkpoint, batch_size, target_language=None, **options):
+    def load(cls, runs, checkpoint, batch_size, engine, target_language=None, **options):
         cls.arguments = (runs, checkpoint, batch_size, target_language)
         return cls(**{**RunDirectory.open(runs[0]).search_defaults(), **options})
 
