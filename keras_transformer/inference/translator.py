@@ -187,7 +187,7 @@ class Translator(SentenceTranslator):
     def has_graph(self, num_sentences: int) -> bool:
         """Return whether a LiteRT graph is ready to find the best translations of sentences.
 
-        If there is no graph yet, the first call starts making it (see `engine`).
+        The first call starts the process that creates the graph, if necessary (see `engine`).
 
         Args:
             num_sentences: number of sentences to translate together.

@@ -77,8 +77,8 @@ def export_page(
 
     Raises:
         ValueError: an option is invalid.
-        UserInputError: the engine is not installed, or does not support the model or an option;
-            there are no calibration sentences; or the folder of `split` is not empty.
+        UserInputError: the engine is not installed, the engine does not support the model or an
+            option, `calibration` has no sentences, or the folder for `split` is not empty.
         CannotWrite: the disk is full, or the operating system reports another error.
 
     Example:
