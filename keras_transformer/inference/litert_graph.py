@@ -129,20 +129,29 @@ class LiteRTGraph:
 
     Args:
         recipe: how to make it.
-        models: the models that were loaded from the files of the recipe. The graph is not used
-            after their weights have changed.
     """
 
-    def __init__(self, recipe: GraphRecipe, models: "Sequence[keras.Model]") -> None:
+    def __init__(self, recipe: GraphRecipe) -> None:
         self._recipe = recipe
         self._name = recipe.name()
-        self._sample = _sampler(models)
-        self._weights = self._sample()
+        self._watched: tuple[Callable[[], np.ndarray], np.ndarray] | None = None
         self._lock = threading.Lock()
         self._maker: subprocess.Popen[bytes] | None = None
         self._messages: IO[bytes] | None = None
         self._reader: LiteRTTranslator | None = None
         self._is_given_up = False
+
+    def watch(self, models: "Sequence[keras.Model]") -> None:
+        """Stop using the graph when the weights of these models change.
+
+        Args:
+            models: the models that were loaded from the files of the recipe, before the user gets
+                them. Comparing their weights takes a tenth of a short search.
+        """
+        with self._lock:
+            if self._watched is None:
+                sample = _sampler(models)
+                self._watched = sample, sample()
 
     def search(
         self, rows: "Rows", progress: bool = False
@@ -166,8 +175,10 @@ class LiteRTGraph:
         is_small = number <= MOST_ROWS
         if not number or self._is_given_up or not (is_small or self._may_be_int8):
             return False
-        if not np.array_equal(self._sample(), self._weights):
-            return False
+        if self._watched is not None:
+            sample, weights = self._watched
+            if not np.array_equal(sample(), weights):
+                return False
         reader = self._reader or self._found()
         return reader is not None and (is_small or reader.settings["precision"] == "int8")
 

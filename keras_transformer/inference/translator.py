@@ -157,14 +157,22 @@ class Translator(SentenceTranslator):
         self.origins: list[Origin] = []
         self._settings: Mapping[str, object] = {}  # training settings, saved in presets
         models = model if isinstance(model, (list, tuple)) else [model]
-        self.models = [Transformer.of(each) for each in models]
-        self._is_guided = all(model.alignment_head is not None for model in self.models)
+        self._models = [Transformer.of(each) for each in models]
+        self._is_guided = all(model.alignment_head is not None for model in self._models)
+        self._graph: LiteRTGraph | None = None
         self._generator = self._row_generator()
         self.max_length = self._generator.max_length
 
+    @property
+    def models(self) -> list[Transformer]:
+        """The models, whose weights may change at any time."""
+        if self._graph is not None:
+            self._graph.watch(self._models)
+        return self._models
+
     def _row_generator(self) -> RowGenerator:
         return RowGenerator(
-            self.models,
+            self._models,
             self.source_tokenizer,
             self.tokenizer,
             self.search_options,
@@ -182,7 +190,7 @@ class Translator(SentenceTranslator):
                 shortlist=self.shortlist is not None,
                 precision=self.precision,
             )
-            self._generator.graph = LiteRTGraph(recipe, self.models)
+            self._generator.graph = self._graph = LiteRTGraph(recipe)
 
     def has_graph(self, num_sentences: int) -> bool:
         """Return whether a LiteRT graph is ready to find the best translations of sentences.
@@ -299,12 +307,12 @@ class Translator(SentenceTranslator):
         """
         check_one_of("weights", weights, ("keras", "safetensors"))
         check_one_of("precision", precision, get_args(Precision))
-        if len(self.models) > 1:
+        if len(self._models) > 1:
             raise UserInputError(
-                f"A preset contains one model. Received: an ensemble of {len(self.models)} models"
+                f"A preset contains one model. Received: an ensemble of {len(self._models)} models"
             )
         model = ImportedModel(
-            self.models[0],
+            self._models[0],
             self.source_tokenizer,
             self.tokenizer,
             dataclasses.asdict(self.search_options),

@@ -172,9 +172,15 @@ def test_a_graph_is_asked_for_before_it_is_used(preset, graphs, made, calls):
     assert not Translator.from_preset(preset, engine="own").has_graph(1)
 
 
-def test_changed_weights_are_used(preset, made, calls):
+@pytest.mark.parametrize(
+    "other", [lambda one: one, lambda one: one.with_search(beam_size=1), lambda one: one.into(None)]
+)
+def test_changed_weights_are_used(preset, made, calls, other):
     translator = Translator.from_preset(preset)
-    (model,) = translator.models
+    (model,) = other(translator).models
+    assert translator.translate(LINES[0])
+    assert calls == [1]
+    calls.clear()
     model.set_weights([-weight for weight in model.get_weights()])
     own = Translator(model, translator.tokenizer, **translator.search_options.__dict__)
     assert translator.translate(LINES[0]) == own.translate(LINES[0])

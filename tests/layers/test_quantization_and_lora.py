@@ -17,6 +17,7 @@ from keras_transformer.layers import (
 )
 from keras_transformer.layers.dense import Dense
 from keras_transformer.models import build_language_model, build_transformer
+from keras_transformer.runs.model_weights import rounded_to_int8
 from tests.layers.gradients import outputs_and_gradients
 
 VECTORS = np.random.default_rng(0).normal(size=(2, 5, 32)).astype("float32")
@@ -224,9 +225,9 @@ def test_lora_needs_weights():
 
 
 def to_integers(matrix, axis):
-    """A matrix as integers from -127 to 127 and a scale for each channel."""
-    scales = np.abs(matrix).max(axis=axis, keepdims=True) / 127
-    return np.rint(matrix / np.where(scales > 0, scales, 1)) * scales
+    """The matrix that an int8 file stores, with a scale for each channel."""
+    integers, divisors = rounded_to_int8(matrix, by_rows=axis == 1)
+    return integers / divisors
 
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
