@@ -248,6 +248,8 @@ BACKENDS = ("tensorflow", "jax")
 _KERAS_BACKENDS = (*BACKENDS, "torch", "openvino", "numpy")  # with any other, importing Keras fails
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 THREADS = "TF_NUM_INTRAOP_THREADS"  # per operation; TensorFlow reads it when it starts
+# Keeps blocks of CPU memory. Otherwise, the system clears those of large tensors at every step.
+ALLOCATOR = "TF_CPU_ALLOCATOR_USE_BFC"
 # The number of cores that a process may use if its worker has only a share of a machine.
 CORES = "KERAS_TRANSFORMER_NUM_CORES"
 MOST_AT_ONCE = 8  # batches; each needs the memory of a search
@@ -262,7 +264,8 @@ def start_backend_quietly(devices: bool = True, *, batches: int = 1) -> None:
 
     Args:
         devices: whether to detect the devices. Training does this later, after dividing the CPU
-            and connecting the machines (`training.start_devices`).
+            and connecting the machines (`training.start_devices`). It also reuses CPU memory,
+            unless the environment variable `TF_CPU_ALLOCATOR_USE_BFC` says otherwise.
         batches: number of batches to decode. Up to `MOST_AT_ONCE` run at the same time and share
             the cores. Each TensorFlow operation uses only its batch's share of the cores, because
             threads in the same operation wait for each other. The environment variable
@@ -272,6 +275,8 @@ def start_backend_quietly(devices: bool = True, *, batches: int = 1) -> None:
         UserInputError: the backend is not installed or is not supported by commands.
     """
     os.environ.setdefault(LOG_LEVEL, "2")
+    if not devices:
+        os.environ.setdefault(ALLOCATOR, "true")
     if batches > 1 or CORES in os.environ:
         at_once = min(MOST_AT_ONCE, max(1, batches))
         os.environ.setdefault(THREADS, str(max(1, num_cores() // at_once)))
