@@ -19,7 +19,7 @@ def test_the_code_runs_from_top_to_bottom(untrained_run, capsys):
     assert [*kind, flag, precision] == ["export", "ctranslate2", "--precision", "int8"]
     export_ctranslate2(Translator.load(source), directory, precision=precision)
     names = PAGE.run_code()
-    assert sorted(path.name for path in pathlib.Path("saved_models").iterdir()) == [
+    assert sorted(path.name for path in pathlib.Path("exports").iterdir()) == [
         "en_de_ctranslate2",
         "en_de_float32",
     ]

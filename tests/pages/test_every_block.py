@@ -57,7 +57,7 @@ NOT_RUN = {
     ".venv/bin/python -m pytest": "runs tests",
     "cd ": "enters the clone, where the tests are",
     "cp --recursive": "makes an Android project, which needs the Android SDK",
-    "cp saved_models/en_de_litert/": "copies into that project",
+    "cp exports/en_de_litert/": "copies into that project",
     "curl --location": "downloads: the tests write files of the same form",
     "docker ": "no Docker here: tests/deploy and test_serving_page.py compare its arguments",
     "echo ": "a sentence for `keras-transformer translate`: see there",

@@ -40,11 +40,11 @@ def check_code(run, capsys):
         source_tokenizer=translator.source_tokenizer,
         **RunDirectory.open(run).search_defaults(),
     )
-    export_litert(guided, "saved_models/en_de_aligned", terms=True)
+    export_litert(guided, "exports/en_de_aligned", terms=True)
     PAGE.run_code()
     output = capsys.readouterr().out.splitlines()
     small_house, tree = Translator.load(run).translate(LINES[:2])
-    assert output[:2] == ["saved_models/en_de_litert", repr([small_house, ""])]
+    assert output[:2] == ["exports/en_de_litert", repr([small_house, ""])]
     assert output[2].split(" ", 1)[1] == tree
     assert output[3] == translator.translate(LINES[0], glossary={"house": ["Haus", "Häuser"]})
     assert output[4] == translator.translate("Hello {name}!", keep="auto")
@@ -72,7 +72,7 @@ def test_it_runs_on_a_model_with_ids_of_its_own(marian_folder, capsys):
 def test_its_ids_and_texts_are_the_tokenizers(marian_folder):
     imported = import_marian(marian_folder)
     source_tokenizer, tokenizer = imported.source_tokenizer, imported.tokenizer
-    directory = marian_folder.parent / "saved_models" / "en_de_litert"
+    directory = marian_folder.parent / "exports" / "en_de_litert"
     directory.mkdir(parents=True)
     LiteRTDirectory(directory).write(b"model", source_tokenizer, tokenizer, {})
     (block,) = [block for block in PAGE.blocks("python") if "def encode" in block]

@@ -46,7 +46,7 @@ def place(trained_run, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         page = run_code(PAGE.blocks("python")[:1], PAGE.path.name)
-        path = page["export_saved_model"](page["translator"], "saved_models/en_de", terms=True)
+        path = page["export_saved_model"](page["translator"], "exports/en_de", terms=True)
         shutil.rmtree(page["path"])
         path.rename(page["path"])
         translator = page["translator"]
@@ -56,13 +56,13 @@ def place(trained_run, tmp_path_factory):
             source_tokenizer=translator.source_tokenizer,
             beam_size=1,
         )
-        page["export_saved_model"](aligned, "saved_models/en_de_aligned", terms=True)
+        page["export_saved_model"](aligned, "exports/en_de_aligned", terms=True)
     return place
 
 
 @pytest.fixture(scope="module")
 def server(place):
-    with ModelServer({"en_de": place / "saved_models" / "en_de"}) as server:
+    with ModelServer({"en_de": place / "exports" / "en_de"}) as server:
         with TranslationClient(server.rest_address, "en_de", timeout=300) as client:
             client.translate("one", keep="auto")  # the first request takes long
         yield server
@@ -76,7 +76,7 @@ def expected(trained_run):
 
 
 def test_the_export_holds_what_the_page_lists(place):
-    directory = place / "saved_models" / "en_de"
+    directory = place / "exports" / "en_de"
     (table,) = re.findall(r"\| path \| content \|\n(.*?)\n\n", PAGE.text, re.DOTALL)
     paths = [path for row in table.splitlines()[1:] for path in re.findall("`([^`]+)`", row)]
     assert len(paths) == 8
@@ -190,12 +190,12 @@ def test_the_servers_flags_are_its_own():
         assert flag_names(words) <= SERVER_FLAGS
     options = ServerOptions(threads=2)
     model = object.__new__(ExportedModel)
-    model.directory, model.name = pathlib.Path("/srv/saved_models/en_de"), "en_de"
+    model.directory, model.name = pathlib.Path("/srv/exports/en_de"), "en_de"
     assert flag_names(model.server_command(options)) <= SERVER_FLAGS
 
 
 def test_the_commands_by_hand_are_those_of_serve(place):
-    model = ExportedModel(place / "saved_models" / "en_de")
+    model = ExportedModel(place / "exports" / "en_de")
     by_hand = PAGE.commands("tensorflow_model_server")[0]
     ours = [word for word in model.server_command(ServerOptions()) if "timeout" not in word]
     assert by_hand == [word.replace(str(place), "/srv") for word in ours[1:]]
@@ -214,6 +214,6 @@ def test_the_models_configs_are_read():
 def test_the_batching_parameters_are_those_of_the_export(place):
     (table,) = re.findall(r"\| parameter \| meaning \| default \|\n.*?\n\n", PAGE.text, re.DOTALL)
     shown = dict(re.findall(r"^\| `(\w+)` \|.*\| (\S+) \|$", table, re.MULTILINE))
-    text = (place / "saved_models" / "en_de" / "batching.config").read_text("utf-8")
+    text = (place / "exports" / "en_de" / "batching.config").read_text("utf-8")
     written = re.findall(r"^(\w+)(?: { value)?: (\w+)", text, re.MULTILINE)
     assert {name: value.replace(",", "") for name, value in shown.items()} == dict(written)

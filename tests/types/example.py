@@ -73,7 +73,7 @@ def train(lines: Iterable[str], directory: Path, cache: str) -> float:
 def load_and_export(run: str) -> str:
     """A trained run, and its exports."""
     translator = kt.Translator.load(run, "best", beam_size=4, batch_size=8)
-    saved_model = kt.export.export_saved_model(translator, "saved_models/en_de", num_results=4)
-    kt.export.export_litert(translator, "saved_models/en_de_litert", precision="int8")
+    saved_model = kt.export.export_saved_model(translator, "exports/en_de", num_results=4)
+    kt.export.export_litert(translator, "exports/en_de_litert", precision="int8")
     with kt.TranslationClient("http://localhost:8501", saved_model.parent.name) as client:
         return client.translate("one").strip()

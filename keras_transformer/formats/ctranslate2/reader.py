@@ -110,7 +110,7 @@ class CTranslate2Translator(SentenceTranslator):
     Example:
 
     ```python
-    translator = CTranslate2Translator("saved_models/en_de_ctranslate2", beam_size=4)
+    translator = CTranslate2Translator("exports/en_de_ctranslate2", beam_size=4)
     translator.translate(["A small house.", ""])  # ["Ein kleines Haus.", ""]
     ```
 

@@ -172,7 +172,7 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
     Example:
 
     ```python
-    translator = LiteRTTranslator("saved_models/en_de_litert")
+    translator = LiteRTTranslator("exports/en_de_litert")
     translator.translate(["A small house.", ""])  # ["Ein kleines Haus.", ""]
     ```
 

@@ -78,7 +78,7 @@ def export_litert(
 
     ```python
     translator = Translator.load("runs/en_de")
-    export_litert(translator, "saved_models/en_de_litert")
+    export_litert(translator, "exports/en_de_litert")
     ```
 
     Reference:

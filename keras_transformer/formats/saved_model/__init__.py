@@ -12,8 +12,8 @@ SAVED_MODEL = Format(
     writer="saved_model.writer:export_saved_model",
     precisions=get_args(Precision),
     files=("saved_model.pb", "variables/*"),
-    directory="model directory, such as saved_models/en_de; the export becomes its next version, "
-    "such as saved_models/en_de/1",
+    directory="model directory, such as exports/en_de; the export becomes its next version, "
+    "such as exports/en_de/1",
     has_search=True,
     has_n_best=True,
     flags=(

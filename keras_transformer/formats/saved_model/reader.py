@@ -120,7 +120,7 @@ class SavedModelTranslator(ExportTranslator[str]):
     an empty sentence is empty. Unpaired surrogates are replaced with U+FFFD.
 
     Args:
-        directory: version written by `export_saved_model`, such as `saved_models/en_de/1`, or its
+        directory: version written by `export_saved_model`, such as `exports/en_de/1`, or its
             parent directory to use the latest version.
         batch_size: maximum number of sentences in a batch.
         long_sentences: how to handle sentences that are too long: `"refuse"` raises
@@ -135,7 +135,7 @@ class SavedModelTranslator(ExportTranslator[str]):
     Example:
 
     ```python
-    translator = SavedModelTranslator("saved_models/en_de")
+    translator = SavedModelTranslator("exports/en_de")
     translator.translate(["A small house.", ""])  # ["Ein kleines Haus.", ""]
     ```
     """

@@ -83,7 +83,7 @@ def export_saved_model(
     Args:
         translator: translator to export. If it has a shortlist, the export searches only among the
             shortlist's candidates.
-        directory: model directory, such as `saved_models/NAME`; created if missing.
+        directory: model directory, such as `exports/NAME`; created if missing.
         precision: number format of weights and computations, independent of training. bfloat16
             halves the size and was 1.3 times as fast on a processor with AVX512-BF16. Most
             translations stay the same (943 of the 1,000 in Multi30k's test_2016_flickr, with 40.6
@@ -111,7 +111,7 @@ def export_saved_model(
 
     ```python
     translator = Translator.load("runs/en_de")
-    export_saved_model(translator, "saved_models/en_de")  # Path("saved_models/en_de/1")
+    export_saved_model(translator, "exports/en_de")  # Path("exports/en_de/1")
     ```
     """
     check_tensorflow_backend("A SavedModel")

@@ -59,7 +59,7 @@ class ExportedModel:
     Example:
 
     ```python
-    model = ExportedModel("saved_models/en_de")
+    model = ExportedModel("exports/en_de")
     model.name, model.versions  # ("en_de", [1, 2])
     ```
     """
@@ -192,7 +192,7 @@ def _no_version(directory: Path) -> str:
     if (directory / "run.json").is_file():
         return (
             f"{directory} is a run, not an export. Export it: {export} {directory} "
-            f"saved_models/{directory.name}, or serve it: keras-transformer app {directory}"
+            f"exports/{directory.name}, or serve it: keras-transformer app {directory}"
         )
     if not directory.is_dir():
         return f"The directory {directory} does not exist. Export one: {export} RUN {directory}"

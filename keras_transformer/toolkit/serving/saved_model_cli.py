@@ -2,7 +2,7 @@
 
 Run this module with the arguments of `saved_model_cli`:
 
-    python -m keras_transformer.serving.saved_model_cli show --dir saved_models/en_de/1 --all
+    python -m keras_transformer.serving.saved_model_cli show --dir exports/en_de/1 --all
 
 Reference:
     https://www.tensorflow.org/guide/saved_model#details_of_the_savedmodel_command_line_interface

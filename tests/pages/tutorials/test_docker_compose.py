@@ -27,7 +27,7 @@ def place(trained_run, tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_it_answers_as_the_page_says(place, capsys):
-    with ModelServer({"en_de": place / "saved_models" / "en_de"}) as server:
+    with ModelServer({"en_de": place / "exports" / "en_de"}) as server:
         answers = [curl(words, server) for words in PAGE.commands("curl")]
         (code,) = PAGE.blocks("python")
         assert "http://localhost:8501" in code
@@ -51,4 +51,4 @@ def test_the_next_export_is_the_next_version(place):
     assert first == second
     with contextlib.chdir(place):
         assert cli.main(["export", *second]) == 0
-    assert (place / "saved_models" / "en_de" / "2" / "saved_model.pb").is_file()
+    assert (place / "exports" / "en_de" / "2" / "saved_model.pb").is_file()

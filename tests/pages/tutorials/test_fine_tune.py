@@ -91,4 +91,4 @@ def test_bleu_rises(reader, capsys):
     assert "against" in evaluated["runs/domain"]
     (mine,) = (line for line in evaluated["runs/mine"].splitlines() if line.startswith("averaged"))
     assert float(mine.split()[1]) > 50
-    assert pathlib.Path("saved_models/domain/model.tflite").is_file()
+    assert pathlib.Path("exports/domain/model.tflite").is_file()

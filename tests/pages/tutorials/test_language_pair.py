@@ -55,7 +55,7 @@ def test_the_translator_has_learned(reader, capsys):
     scores = next(line.split() for line in output.splitlines() if line.startswith("averaged"))
     assert float(scores[1]) > 50
     assert len(lines_of(folder / "test.out")) == 1000
-    assert (folder / "saved_models" / "en_de" / "1" / "saved_model.pb").is_file()
+    assert (folder / "exports" / "en_de" / "1" / "saved_model.pb").is_file()
     # The widths of the columns depend on the scores.
     header = next(line.split() for line in output.splitlines() if line.startswith("system"))
     assert header in map(str.split, PAGE.text.splitlines())

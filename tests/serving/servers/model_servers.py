@@ -9,7 +9,7 @@ class ModelServer:
     """REST and gRPC on ports of the loop-back device, while it is entered.
 
     Args:
-        models: dict by model name, of base paths (`saved_models/NAME`), or of dicts of `Servable`s
+        models: dict by model name, of base paths (`exports/NAME`), or of dicts of `Servable`s
             by version, which several servers may share.
         batching: dict of the arguments of `Batching`, or None for a server without it.
         rest_port, grpc_port: 0 takes a free one.
@@ -17,7 +17,7 @@ class ModelServer:
     `rest_address`, `grpc_address` are what a client is given; `servables` makes requests fail.
 
     Example:
-        >>> with ModelServer({"en_de": "saved_models/en_de"}) as server:  # doctest: +SKIP
+        >>> with ModelServer({"en_de": "exports/en_de"}) as server:  # doctest: +SKIP
         ...     TranslationClient(server.rest_address, "en_de").translate(["one"])
     """
 

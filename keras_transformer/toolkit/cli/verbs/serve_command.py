@@ -64,7 +64,7 @@ class _Flags:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's arguments to its parser."""
-    help_text = "directory of an exported model, such as saved_models/NAME"
+    help_text = "directory of an exported model, such as exports/NAME"
     parser.add_argument("directory", metavar="DIRECTORY", help=help_text)
     add_flags(parser, _Flags)
 
