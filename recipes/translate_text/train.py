@@ -16,7 +16,6 @@ from keras_transformer.translation_training import (
     text_of,
     translation_model,
     write_report,
-    write_shortlist,
 )
 from recipes.recipe_options import recipe_options
 
@@ -54,10 +53,6 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         if run.is_chief:
             # Average
             averaged = average_weights(settings, batches.dev, run)
-
-            # Shortlist
-            if settings.shortlist:
-                write_shortlist(batches, run)
 
             # Scores
             write_report(settings, batches, run, averaged_checkpoints=averaged)

@@ -172,9 +172,11 @@ def test_a_second_run_rounds_its_matrices_to_int8(trained_run, tmp_path, capsys)
     text, run = write_text(tmp_path / "text"), tmp_path / "student"
     given = tmp_path / "text" / "given.de"
     given.write_text("eins\n" * 60)
-    arguments = ["--translations", str(given)]
-    assert call(trained_run, text, run, *arguments, "--warmup-steps", "16", int8_steps=4) == 0
+    arguments = ["--translations", str(given), "--shortlist", "--warmup-steps", "16"]
+    assert call(trained_run, text, run, *arguments, int8_steps=4) == 0
     last = RunDirectory(tmp_path / "student-int8")
+    assert RunDirectory(run).shortlist_path.is_file()
+    assert last.shortlist_path.is_file()
     settings = last.settings()
     assert last.record().origin == str(run)
     assert (settings["quantization_aware"], settings["steps"], settings["warmup_steps"]) == (

@@ -201,10 +201,10 @@ def write_report(
 ) -> None:
     """Translate the test text, or else the dev text; write and print scores and examples.
 
-    With `tune_alpha`, the length penalty is first chosen on the dev text and stored in the run.
-    Without `tune_alpha`, any penalty chosen when training last ended is removed. All translations
-    are written to `samples.txt`, and a training report is written to `report.html`. Finally,
-    suggested commands are printed.
+    With `shortlist`, the shortlist of the training text is written first. With `tune_alpha`, the
+    length penalty is chosen on the dev text and stored in the run; without it, any penalty chosen
+    when training last ended is removed. All translations are written to `samples.txt`, and a
+    training report is written to `report.html`. Finally, suggested commands are printed.
 
     Args:
         settings: settings for decoding and scores.
@@ -212,6 +212,8 @@ def write_report(
         run: the finished training run.
         **results: additional results for `scores.json`.
     """
+    if settings.shortlist:
+        write_shortlist(batches, run)
     texts, path = batches.texts, run.directory.path
     name = "dev" if texts.test is None else "test"
     text = texts.dev_text if texts.test is None else texts.test
@@ -428,10 +430,6 @@ def train_as_called(
         if run.is_chief:
             # Average
             averaged = average_weights(settings, batches.dev, run)
-
-            # Shortlist
-            if settings.shortlist:
-                write_shortlist(batches, run)
 
             # Scores
             write_report(settings, batches, run, averaged_checkpoints=averaged)
