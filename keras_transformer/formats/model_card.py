@@ -23,10 +23,13 @@ class TranslationModel(Protocol):
     search_options: SearchOptions
     source_tokenizer: SentencePieceTokenizer
     tokenizer: SentencePieceTokenizer
-    models: list[Transformer]  # one model, or the members of an ensemble
     shortlist: Shortlist | None  # target tokens considered by the search; None: all tokens
     max_length: int | None  # number of positions in the models; None: unlimited
     origins: list[tuple[RunDirectory, Path]]  # run and weight file of each model loaded from a run
+
+    @property
+    def models(self) -> list[Transformer]:
+        """One model, or the members of an ensemble."""
 
     def _main_scores(self, scores: Mapping[str, Any]) -> dict[str, Any]:
         """Return the part of a run's `scores.json` that a model card shows first."""
