@@ -20,10 +20,11 @@ CALIBRATION = "calibration.txt"  # in the folder of a model: sentences of its so
 @functools.cache
 def pages() -> dict[str, bytes]:
     """Return the exported page of each shipped model by its name."""
+    if not presets():
+        return {}
     from keras_transformer.installation import start_backend_quietly
 
-    if presets():
-        start_backend_quietly()
+    start_backend_quietly()
     from keras_transformer import Translator
     from keras_transformer.export import export_page
 
