@@ -48,7 +48,7 @@ def address(name: str) -> str:
 def sections() -> str:
     """Return HTML with a closed section for each model."""
     found = "\n".join(
-        f"<details><summary>{model.source_language} → {model.target_language}: translate in this "
+        f"<details><summary>{model.languages}: translate in this "
         f"browser, without a server ({len(pages()[model.name]) / 1e6:.0f} MB)</summary>"
         f'<iframe class="translator" loading="lazy" title="Translator {html.escape(model.name)}" '
         f'src="{address(model.name)}"></iframe></details>'

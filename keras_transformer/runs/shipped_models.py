@@ -57,6 +57,11 @@ class ShippedModel:
     description: _Text
     path: Path = Path()
 
+    @property
+    def languages(self) -> str:
+        """The codes of the languages, such as "en → de"."""
+        return f"{self.source_language} → {self.target_language}"
+
 
 def presets() -> list[ShippedModel]:
     """Return the models that come with the package, in the order of their list.
@@ -86,7 +91,7 @@ def table_of(models: Sequence[ShippedModel]) -> list[list[str]]:
     return [head] + [
         [
             each.name,
-            f"{each.source_language} → {each.target_language}",
+            each.languages,
             *(f"{each.megabytes:g}", f"{each.bleu:.1f}", each.bleu_text),
             *(f"{each.sentences_per_second:g}", each.license, each.description),
         ]
