@@ -137,8 +137,8 @@ def _origin(run: RunDirectory, weights: Path) -> dict[str, Any]:
         "run": run.path.name,
         "weights": weights.name,
         "weights_sha256": checksum(weights),
-        "settings": _without_directories(run.settings()),
-        "scores": _without_directories(_scores(run)) if weights == run.final_weights() else None,
+        "settings": without_directories(run.settings()),
+        "scores": without_directories(_scores(run)) if weights == run.final_weights() else None,
         "trained_with": run.record().versions,
     }
 
@@ -155,17 +155,17 @@ def _scores(run: RunDirectory) -> dict[str, Any] | None:
         return None
 
 
-def _without_directories(value: Any) -> Any:
-    """Shorten absolute paths to their last component, because model cards are published.
+def without_directories(value: Any) -> Any:
+    """Shorten absolute paths to their last component, because model cards and presets are published.
 
     Example:
-        >>> _without_directories({"command": "train --data /home/me/data/wmt14 --run=/runs/1"})
+        >>> without_directories({"command": "train --data /home/me/data/wmt14 --run=/runs/1"})
         {'command': 'train --data wmt14 --run=1'}
     """
     if isinstance(value, dict):
-        return {name: _without_directories(entry) for name, entry in value.items()}
+        return {name: without_directories(entry) for name, entry in value.items()}
     if isinstance(value, list):
-        return [_without_directories(entry) for entry in value]
+        return [without_directories(entry) for entry in value]
     if isinstance(value, str):
         return re.sub(r"(^|[\s='\"])/(?:[^\s'\"/]+/)*([^\s'\"/]+)", r"\1\2", value)
     return value

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import check_new_directory, whole_file, write_new_directory
+from keras_transformer.formats.model_card import without_directories
 from keras_transformer.input_files import open_ordinary, open_zip
 from keras_transformer.installation import requiring
 from keras_transformer.models import Transformer
@@ -224,7 +225,7 @@ def save_preset(
             model=model,
             tokenizer=imported.tokenizer,
             source_tokenizer=imported.source_tokenizer if has_two else None,
-            settings=imported.settings,
+            settings=without_directories(imported.settings),
             origin=origin,
             search=imported.search,
         )

@@ -83,6 +83,14 @@ def test_a_published_card_tells_no_directories(trained_run, tmp_path):
         assert str(tmp_path.parent) not in text
 
 
+def test_a_preset_tells_no_directories(trained_run, tmp_path):
+    run = RunDirectory(shutil.copytree(trained_run, tmp_path / "run"))
+    settings = run.settings() | {"tokenizer": f"{tmp_path}/teacher/tokenizer.model"}
+    run.checksums.write_json(run.settings_path, settings)
+    path = Translator.load(run.path).save_to_preset(tmp_path / "preset")
+    assert RunDirectory(path).settings() == run.settings() | {"tokenizer": "tokenizer.model"}
+
+
 def test_a_model_without_a_run_and_an_ensemble_have_cards(tokenizer, tmp_path):
     models = [build(tokenizer, seed=seed) for seed in (1, 2)]
     translator = Translator(models, tokenizer)

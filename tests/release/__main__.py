@@ -92,14 +92,16 @@ def _check(folder, found, values):
         if python is not None:
             with tempfile.TemporaryDirectory(prefix=f"python{name}-", dir=folder) as place:
                 place = pathlib.Path(place)
-                _check_python(f"[{name}]", python, place, wheel, sdist, version)
-                _check_models(f"[{name}]", place / "wheel" / "bin", models, place)
+                label, programs = f"[{name}]", place / "wheel" / "bin"
+                _check_python(label, python, place, wheel, sdist, version)
+                _check_models(label, programs, models, place)
+                _run_readme(label, programs, place / "wheel-run")
                 if values.sbom is not None:
                     _write_sbom(values.sbom, version, name, place / "wheel")
 
 
 def _check_python(label, python, folder, wheel, sdist, version):
-    """Install both packages with one Python, and run README with the wheel's installation."""
+    """Install both packages with one Python."""
     folders = {}
     for kind, package, extras in (("sdist", sdist, ""), ("wheel", wheel, f"[{EXTRAS}]")):
         programs = folder / kind / "bin"
@@ -121,7 +123,6 @@ def _check_python(label, python, folder, wheel, sdist, version):
         folders[kind] = pathlib.Path(run([own_python, "-c", where], empty).strip())
     differences = set(_contents(folders["sdist"])) ^ set(_contents(folders["wheel"]))
     expect(f"{label} both install the same files", sorted(differences))
-    _run_readme(label, folder / "wheel" / "bin", folder / "wheel-run")
 
 
 def _check_models(label, programs, models, folder):
