@@ -393,7 +393,7 @@ class Shortlist:
         source_tokenizer: SentencePieceTokenizer | None = None,
         *,
         first: int = FIRST,
-        best: int = BEST,
+        best: int = 50,
     ) -> Self:
         """Align the tokens of parallel text and keep the best translations of each source token.
 
@@ -403,7 +403,8 @@ class Shortlist:
             tokenizer, source_tokenizer: see the constructor.
             first: number of most frequent target tokens to include as candidates for every
                 sentence.
-            best: maximum number of translations per source token.
+            best: maximum number of translations per source token. The default is that of Firefox
+                Translations; Marian's is 100.
 
         Returns:
             The shortlist, based on the expected counts of IBM Model 1.
