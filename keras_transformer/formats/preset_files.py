@@ -229,6 +229,9 @@ def save_preset(
             origin=origin,
             search=imported.search,
         )
+        if precision == "int8":  # computes in float32, which its weights become when loaded
+            options = Transformer.of(model).options.to_config()
+            run.checksums.write_json(run.model_path, options | {"dtype": "float32"})
         if weights == "safetensors" or precision == "int8":
             save_safetensors(model, run.safetensors_path, precision)
         else:

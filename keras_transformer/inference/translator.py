@@ -295,8 +295,9 @@ class Translator(SentenceTranslator):
                 ".zip" for an archive of the folder. All commands accept the folder as a run.
             weights: format of the weights: "keras" for `model.weights.h5`, or "safetensors".
             precision: number format of the matrices. `"int8"` makes the file four times smaller
-                and is always stored as safetensors. When the preset is loaded, the weights are
-                float32 again, rounded to 255 values for each token and each column of a matrix.
+                and is always stored as safetensors. When the preset is loaded, the model computes
+                in float32, with weights rounded to 255 values for each token and each column of a
+                matrix.
 
         Returns:
             The path.

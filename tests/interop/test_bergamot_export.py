@@ -30,6 +30,7 @@ FORMS = {
     "attention": {"decoder_unit": "attention"},
     "two vocabularies": {"source_vocabulary_size": 90},
     "deepnorm": {"residual_connection": "deepnorm"},
+    "alignment head": {"alignment_layer": 1},
 }
 INT8 = "model.ende.intgemm.alphas.bin"
 
@@ -79,7 +80,7 @@ def test_read_again_it_is_the_same_model(tokenizer, tmp_path, form):
     assert (imported.search["beam_size"], imported.search["alpha"]) == (4, 0.7)
 
 
-@pytest.mark.parametrize("form", ["student", "two vocabularies"])
+@pytest.mark.parametrize("form", ["student", "two vocabularies", "alignment head"])
 def test_in_8_bits_matrices_are_rounded_once(tokenizer, tmp_path, form):
     """Each weight is within half a step, and an import's export has the same bytes."""
     translator = translator_of(tokenizer, **FORMS[form])

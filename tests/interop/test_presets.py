@@ -17,9 +17,12 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.formats.preset_files import _pack
 from keras_transformer.input_files import read_input
 from keras_transformer.interop import import_marian_run
+from keras_transformer.models import Transformer
 from keras_transformer.runs.model_weights import load_safetensors, save_safetensors
+from keras_transformer.text import SentencePieceTokenizer
 from tests.interop.marian_folders import write_hugging_face
 from tests.interop.random_models import assert_same_weights
+from tests.random_translation import build, sentences
 
 SENTENCES = ["a small house", "", "the green tree stands"]
 
@@ -34,6 +37,11 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def translator(folder):
     return Translator.from_preset(folder, beam_size=3, extra_length=5)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return SentencePieceTokenizer.train(sentences(200), vocabulary_size=64)
 
 
 def assert_same(found, expected):
@@ -89,6 +97,13 @@ def test_an_archive_is_packed_whatever_the_times_of_its_files(tmp_path):
     with zipfile.ZipFile(tmp_path / "preset.zip") as archive:
         found = {name: archive.read(name).decode() for name in archive.namelist()}
     assert found == {name: name for name in ("run.json", "checkpoints/best.json")}
+
+
+def test_a_preset_in_int8_computes_in_float32(tokenizer, tmp_path):
+    trained = Translator(build(tokenizer, dtype="mixed_bfloat16"), tokenizer)
+    found = Translator.from_preset(trained.save_to_preset(tmp_path / "int8", precision="int8"))
+    assert Transformer.of(found.models[0]).options.dtype == "float32"
+    assert trained.models[0].options.dtype == "mixed_bfloat16"
 
 
 def test_a_preset_in_int8_has_a_scale_for_each_token_and_each_column(translator, tmp_path):

@@ -100,10 +100,14 @@ def activation_scales(
 
 
 def _names(model: Transformer) -> dict[Any, list[str]]:
-    """Map each layer with matrix products to Marian's names for its matrices."""
+    """Map each layer with matrix products to Marian's names for its matrices.
+
+    An alignment head of its own has no counterpart in Marian.
+    """
     names = {id(entry.weight.variable): [own for _, own in entry.names] for entry in entries(model)}
     tokens = model.target_embedding.token_embedding
-    found = {x: names[id(x.kernel)] for x in model._flatten_layers() if isinstance(x, Dense)}
+    dense = (layer for layer in model._flatten_layers() if isinstance(layer, Dense))
+    found = {each: names[id(each.kernel)] for each in dense if id(each.kernel) in names}
     return found | {tokens: names[id(tokens.matrix)]}
 
 
