@@ -156,7 +156,7 @@ def _scores(run: RunDirectory) -> dict[str, Any] | None:
 
 
 def without_directories(value: Any) -> Any:
-    """Shorten absolute paths to their last component, because model cards and presets are published.
+    """Shorten absolute paths to their last component: model cards and presets are published.
 
     Example:
         >>> without_directories({"command": "train --data /home/me/data/wmt14 --run=/runs/1"})
