@@ -27,6 +27,7 @@ from keras_transformer.decoding.constraints import (
 from keras_transformer.decoding.sentence_loop import (
     choose,
     empty_ids,
+    rows_at,
     search_loop,
     stable_top_k,
     write_at,
@@ -135,7 +136,7 @@ class OutputRules(NamedTuple):
             return self
         constraints: Any = self.constraints
         return self._replace(
-            limits=ops.take(self.limits, rows, axis=0),
+            limits=rows_at(self.limits, rows),
             constraints=[constraint.of_sentences(rows) for constraint in constraints],
         )
 
@@ -262,7 +263,7 @@ def best_extensions(
         for guard in guards:
             best = _without_loops(best, tokens, parents, *guard.forbidden(ids, index))
     else:
-        tokens = ops.take(rules.logit_tokens, tokens)
+        tokens = rows_at(rules.logit_tokens, tokens)
     best, places = _padded_top_k(best, count)
     tokens, parents = (choose(of, places) for of in (tokens, parents))
 
@@ -337,7 +338,7 @@ def extensions_of_each(
         for guard in guards:
             best = _without_loops(best, tokens, parents, *guard.forbidden(ids, index))
     else:
-        tokens = ops.take(rules.logit_tokens, tokens)
+        tokens = rows_at(rules.logit_tokens, tokens)
     best, tokens = (ops.reshape(each, (-1, beams, count)) for each in (best, tokens))
 
     places = rules.places_of(ops.maximum(required, 0))
@@ -384,7 +385,10 @@ def _without_loops(
 def _padded_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """`stable_top_k` of values (batch, size), padded with -inf at index 0 if `k` exceeds `size`."""
     size = values.shape[1]
-    best, places = stable_top_k(values, min(k, size))
+    if size == 1:
+        best, places = values, ops.zeros_like(values, dtype="int32")
+    else:
+        best, places = stable_top_k(values, min(k, size))
     if k > size:
         best = ops.pad(best, ((0, 0), (0, k - size)), constant_values=NEVER)
         places = ops.pad(places, ((0, 0), (0, k - size)))
@@ -429,7 +433,7 @@ def top_k_of_rows(
     if maxima is None or k > rows * number:
         scores = ops.expand_dims(offsets, 2) + (values - ops.expand_dims(totals, 2))
         best, places = stable_top_k(ops.reshape(scores, (-1, rows * size)), k)
-        return best, places % size, places // size
+        return best, *_columns_and_rows(places, size, rows)
 
     block = size // number
     scores = ops.expand_dims(offsets, 2) + (maxima - ops.expand_dims(totals, 2))
@@ -437,12 +441,19 @@ def top_k_of_rows(
     chosen = ops.sort(chosen, axis=1)  # (batch, k), block indices
     sentences = ops.arange(ops.shape(chosen)[0], dtype="int32") * (rows * number)
     blocks = ops.reshape(ops.expand_dims(sentences, 1) + chosen, (-1,))
-    candidates = ops.take(ops.reshape(values, (-1, block)), blocks, axis=0)
+    candidates = rows_at(ops.reshape(values, (-1, block)), blocks)
     candidates = ops.reshape(candidates, (-1, k, block))
-    offsets, totals = (ops.expand_dims(choose(of, chosen // number), 2) for of in (offsets, totals))
-    best, blocks, columns = _top_k_of_blocks(offsets + (candidates - totals), k)
+    if rows > 1:
+        offsets, totals = (choose(of, chosen // number) for of in (offsets, totals))
+    candidates = ops.expand_dims(offsets, 2) + (candidates - ops.expand_dims(totals, 2))
+    best, blocks, columns = _top_k_of_blocks(candidates, k)
     places = choose(chosen, blocks) * block + columns
-    return best, places % size, places // size
+    return best, *_columns_and_rows(places, size, rows)
+
+
+def _columns_and_rows(places: Tensor, size: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+    """Split indices into the values of all rows, without the cost of a division for one row."""
+    return (places, ops.zeros_like(places)) if rows == 1 else (places % size, places // size)
 
 
 def _top_k_of_blocks(values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -487,7 +498,7 @@ def log_of_sum(logits: Tensor, maxima: Tensor | None = None) -> Tensor:
     # Keras's argmax of floats needs an operation that LiteRT lacks.
     places = ops.reshape(ops.cast(ops.top_k(maxima, 1)[1], "int32"), (-1,))
     places = places + ops.arange(ops.shape(places)[0], dtype="int32") * number
-    probs = ops.take(ops.reshape(probs, (-1, logits.shape[2] // number)), places, axis=0)
+    probs = rows_at(ops.reshape(probs, (-1, logits.shape[2] // number)), places)
     probs = ops.reshape(ops.max(probs, axis=-1), (-1, rows))
     return ops.max(maxima, axis=-1) - ops.log(probs)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 NO_SCORE = -1e9
 # Signatures of exports that translators call.
 TRANSLATE_IDS, TRANSLATE_IDS_WITH_TERMS = "translate_ids", "translate_ids_with_terms"
+TRANSLATE_ONE = "translate_one"
 ALIGN_IDS, TOKENIZERS = "align_ids", "tokenizers"
 SIDES = ("source", "target")
 

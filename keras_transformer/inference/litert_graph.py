@@ -37,6 +37,7 @@ from keras_transformer.installation import (
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.shipped_models import shipped_graph
 from keras_transformer.search_options import TRANSLATION
+from keras_transformer.text.sentence_encoding import batches_by_length
 from keras_transformer.types import PathLike, Tensor
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 Precision = Literal["float32", "int8"]
 MOST_ROWS = 4  # more sentences are as fast in TensorFlow's batches, in float32
 MANY_ROWS = 32  # sentences in a batch of an int8 graph
+SMALL = 16 << 20  # bytes of a graph whose products are too small to be worth a second thread
 # The environment variable that replaces the engine "auto", such as for tests.
 ENGINE = "KERAS_TRANSFORMER_ENGINE"
 
@@ -165,10 +167,9 @@ class LiteRTGraph:
             return None
         if 1 + max(map(len, rows)) > self._reader.settings["limits"]["max_source_length"]:
             return None
-        prefixes: Rows = [[]] * len(rows)
         if number <= MOST_ROWS:
-            return self._reader.ids_generator.search(rows, prefixes, 1, progress)
-        return self._search_many(rows, prefixes, progress)
+            return self._reader.ids_generator.search(rows, [[]] * len(rows), 1, progress)
+        return self._search_many(rows, progress)
 
     def is_ready(self, number: int) -> bool:
         """Return whether the graph is ready for this many rows, and start to make it if needed."""
@@ -183,22 +184,25 @@ class LiteRTGraph:
         return reader is not None and (is_small or reader.settings["precision"] == "int8")
 
     def _search_many(
-        self, rows: "Rows", prefixes: "Rows", progress: bool
+        self, rows: "Rows", progress: bool
     ) -> "Iterator[tuple[int, Rows, list[float]]]":
-        """Search in several threads, each with an interpreter and every nth row."""
+        """Search in several threads, each with an interpreter, which share the batches."""
+        rows_in_use = [i for i, row in enumerate(rows) if row]
+        batches = batches_by_length(rows_in_use, [*map(len, rows)], MANY_ROWS, progress)
+        lock = threading.Lock()
+
+        def search(generator: "IdsGenerator") -> "Iterator[tuple[int, Rows, list[float]]]":
+            while True:
+                with lock:
+                    indices = next(batches, None)
+                if indices is None:
+                    return
+                found = generator.search([rows[i] for i in indices], [[]] * len(indices), 1)
+                yield from ((indices[i], ids, scores) for i, ids, scores in found)
+
         generators = self._generators
-        places = range(len(generators))
-        parts: list[Rows] = [
-            [row if i % len(generators) == place else [] for i, row in enumerate(rows)]
-            for place in places
-        ]
-
-        def search(place: int) -> "list[tuple[int, Rows, list[float]]]":
-            shows = progress and place == 0
-            return list(generators[place].search(parts[place], prefixes, 1, shows))
-
         with ThreadPoolExecutor(len(generators)) as threads:
-            for found in threads.map(search, places):
+            for found in threads.map(lambda each: [*search(each)], generators):
                 yield from found
 
     @functools.cached_property
@@ -341,9 +345,11 @@ def _has_search(settings: Mapping[str, Any], recipe: GraphRecipe) -> bool:
 
 
 def _read(path: PathLike, **options: Any) -> "LiteRTTranslator":
-    from keras_transformer.formats.litert.reader import LiteRTTranslator
+    from keras_transformer.formats.litert.reader import LiteRTDirectory, LiteRTTranslator
 
-    options = {"batch_size": MOST_ROWS, **options}
+    model_path = LiteRTDirectory(path).model_path
+    is_small = model_path.is_file() and model_path.stat().st_size < SMALL
+    options = {"batch_size": MOST_ROWS, "num_threads": 1 if is_small else None, **options}
     return LiteRTTranslator(path, long_sentences="refuse", **options)
 
 

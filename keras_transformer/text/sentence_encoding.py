@@ -37,18 +37,27 @@ def batches_by_length(
         >>> list(batches_by_length(range(4), [3, 9, 4, 8], batch_size=2))
         [[1, 3], [2, 0]]
     """
+    indices = sorted(indices, key=lambda i: -lengths[i])
+    batches = _batches(indices, lengths, batch_size, full_length or FULL_BATCH_LENGTH)
+    if not progress or is_quiet():
+        yield from batches
+        return
     from tqdm import tqdm  # imported here to keep `--help` fast
 
-    indices = sorted(indices, key=lambda i: -lengths[i])
-    full_length = FULL_BATCH_LENGTH if full_length is None else full_length
-    with tqdm(total=len(indices), unit=" sentences", disable=is_quiet() or not progress) as bar:
-        start = 0
-        while start < len(indices):
-            longest = max(lengths[indices[start]], full_length)
-            size = max(1, batch_size * full_length // longest)
-            yield indices[start : start + size]
-            start += size
-            bar.update(min(size, bar.total - bar.n))
+    with tqdm(total=len(indices), unit=" sentences") as bar:
+        for batch in batches:
+            yield batch
+            bar.update(len(batch))
+
+
+def _batches(
+    indices: list[int], lengths: Sequence[int] | Mapping[int, int], batch_size: int, full: int
+) -> Iterator[list[int]]:
+    start = 0
+    while start < len(indices):
+        size = max(1, batch_size * full // max(lengths[indices[start]], full))
+        yield indices[start : start + size]
+        start += size
 
 
 LongSentences = Literal["refuse", "cut", "split"]

@@ -43,6 +43,7 @@ _LOG_ERRORS_ONLY = 2
 _LONGEST_LINE_BYTES = 1 << 20
 # Unigram training sums floats per thread. A fixed thread count makes results reproducible.
 _TRAINING_THREADS = 16
+_FEW = 16  # texts that are segmented before the library has started its threads
 _T = TypeVar("_T")
 # Fields of the messages `SentencePieceText` and, for `_BEGIN` and `_END`, of its pieces.
 _PIECE, _BEGIN, _END = (2, BYTES), (4, VARINT), (5, VARINT)
@@ -279,8 +280,14 @@ class SentencePieceTokenizer:
         """
         sentences = checked_strings("sentences", sentences)
         if self.vocabulary is None:
-            return self._processor.encode(sentences, out_type=int)
-        return self._rows(sentences, lambda texts: self._processor.encode(texts, out_type=str))
+            return self._segment(sentences, int)
+        return self._rows(sentences, lambda texts: self._segment(texts, str))
+
+    def _segment(self, texts: list[str], kind: type) -> list[Any]:
+        """Return the ids or the pieces of texts, in the library's threads if there are many."""
+        if len(texts) > _FEW:
+            return self._processor.encode(texts, out_type=kind)
+        return [self._processor.encode(text, out_type=kind) for text in texts]
 
     def __call__(self, *arguments: Any, **keywords: Any) -> NoReturn:
         """Raise a `TypeError` that points to `encode` and `decode`."""
@@ -334,9 +341,8 @@ class SentencePieceTokenizer:
         """
         if self.vocabulary is not None:
             return [self._text(row) for row in ids]
-        rows = [[int(token) for token in row] for row in ids]
-        # The library treats an empty list as one empty sentence.
-        return self._processor.decode(rows) if rows else []
+        # For a list of rows, the library would start threads, which take longer than 30 rows.
+        return [self._processor.decode([int(token) for token in row]) for row in ids]
 
     def decode_around(
         self, ids: Iterable[int], tokens: Collection[int]

@@ -107,9 +107,40 @@ def test_sizes_may_change_from_call_to_call_and_batch_mates_do_not_matter(transl
         np.testing.assert_allclose(together["scores"][i], alone["scores"][0], atol=1e-4)
 
 
-@pytest.mark.parametrize("shape", [(0, 3), (0, 0), (2, 0)])
-def test_nothing_gives_nothing(exported, shape):
-    outputs = signature(exported, "translate_ids")(
+def test_a_single_sentence_has_a_signature_of_its_own(translator, exported, monkeypatch):
+    translate, translate_one = (
+        signature(exported, name) for name in ("translate_ids", "translate_one")
+    )
+    for row in translator.tokenizer.encode(TEXTS):
+        inputs = padded([row])
+        expected, found = translate(**inputs), translate_one(**inputs)
+        for name in ("output_ids", "output_lengths"):
+            np.testing.assert_array_equal(found[name], expected[name])
+        np.testing.assert_allclose(found["scores"], expected["scores"], atol=1e-4)
+
+    called = []
+    call = LiteRTTranslator._call
+    monkeypatch.setattr(
+        LiteRTTranslator,
+        "_call",
+        lambda self, *args, **kw: called.append(args) or call(self, *args, **kw),
+    )
+    reader = LiteRTTranslator(exported)
+    assert reader.translate(TEXTS[:1]) + reader.translate(TEXTS) == translator.translate(
+        [*TEXTS[:1], *TEXTS]
+    )
+    assert called == [("translate_one",), ("translate_ids",)]
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        *(("translate_ids", shape) for shape in [(0, 3), (0, 0), (2, 0)]),
+        ("translate_one", (1, 0)),
+    ],
+)
+def test_nothing_gives_nothing(exported, name, shape):
+    outputs = signature(exported, name)(
         input_ids=np.zeros(shape, "int32"), input_lengths=np.zeros(shape[0], "int32")
     )
     assert outputs["output_lengths"].tolist() == [0] * shape[0]
@@ -159,8 +190,10 @@ def test_signatures(exported):
     memory = {"memory_0": 3} | {f"memory_{i}": 4 for i in range(1, 5)}  # keys and values, 2 layers
     cache = {"cache_0": 3} | {f"cache_{i}": 5 for i in range(1, 5)}  # ancestors, keys and values
     source = {"input_ids": 2, "input_lengths": 1}
+    translation = {"output_ids": 2, "output_lengths": 1, "scores": 1}
     assert found == {
-        "translate_ids": (source, {"output_ids": 2, "output_lengths": 1, "scores": 1}),
+        "translate_ids": (source, translation),
+        "translate_one": (source, translation),
         "encode": (source | {"beam_size": 0, "cache_length": 0}, memory | cache),
         "step": (
             {"tokens": 2, "parents": 2, "index": 0} | memory | cache,

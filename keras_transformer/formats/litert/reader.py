@@ -30,6 +30,7 @@ from keras_transformer.formats.format import (
     SIDES,
     TRANSLATE_IDS,
     TRANSLATE_IDS_WITH_TERMS,
+    TRANSLATE_ONE,
     Reading,
 )
 from keras_transformer.formats.litert import LITERT
@@ -217,7 +218,7 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
     def _place(self) -> PathLike:
         return self.directory
 
-    @property
+    @functools.cached_property
     def _signature_names(self) -> Collection[str]:
         return self._model.get_signature_list().keys()
 
@@ -246,7 +247,8 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
         input_ids, lengths = padded_ids(rows)
         inputs = {"input_ids": input_ids, "input_lengths": lengths}
         if terms is None:
-            outputs = self._call(TRANSLATE_IDS, **inputs)
+            is_one = len(rows) == 1 and TRANSLATE_ONE in self._signature_names
+            outputs = self._call(TRANSLATE_ONE if is_one else TRANSLATE_IDS, **inputs)
         else:
             outputs = self._call(TRANSLATE_IDS_WITH_TERMS, **inputs, terms=terms)
         with self._running():

@@ -16,6 +16,7 @@ from keras_transformer.formats.format import (
     NO_SCORE,
     TRANSLATE_IDS,
     TRANSLATE_IDS_WITH_TERMS,
+    TRANSLATE_ONE,
 )
 from keras_transformer.formats.guarded_generator import GuardedGenerator
 from keras_transformer.formats.imported_models import float32_copy
@@ -24,10 +25,16 @@ from keras_transformer.runs.model_weights import rounded_to_int8
 from keras_transformer.types import PathLike
 
 ConcreteFunction: TypeAlias = tf.types.experimental.ConcreteFunction
-_SOURCE_INPUTS = [
-    tf.TensorSpec([None, None], tf.int32, "input_ids"),
-    tf.TensorSpec([None], tf.int32, "input_lengths"),
-]
+
+
+def _source_inputs(batch_size: int | None) -> list[tf.TensorSpec]:
+    return [
+        tf.TensorSpec([batch_size, None], tf.int32, "input_ids"),
+        tf.TensorSpec([batch_size], tf.int32, "input_lengths"),
+    ]
+
+
+_SOURCE_INPUTS = _source_inputs(None)
 
 
 def signatures(
@@ -53,6 +60,8 @@ def signatures(
 
     functions = {
         TRANSLATE_IDS: _concrete(translate_ids, _SOURCE_INPUTS),
+        # A graph for any number of sentences computes their shapes at each step.
+        TRANSLATE_ONE: _concrete(translate_ids, _source_inputs(1)),
         "encode": steps.encode,
         "step": steps.step,
     }

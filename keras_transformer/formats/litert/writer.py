@@ -42,6 +42,7 @@ def export_litert(
       int32 (batch,), to `output_ids`, int32 (batch, output), `output_lengths`, int32 (batch,), and
       `scores`, float32 (batch,). It runs the complete search and accepts any input, like
       `GuardedGenerator`.
+    - `translate_one`: the same for a batch of one sentence, in less time.
     - `translate_ids_with_terms`, only with `terms`: maps the same inputs and `terms`, the int32
       array of `decoding.RequiredTerms`, to the same outputs. If the terms of a row do not fit into
       the output limit or are not tokens, its output is empty and its score is `NO_SCORE`.

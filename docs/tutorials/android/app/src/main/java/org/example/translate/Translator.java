@@ -45,7 +45,7 @@ public final class Translator implements AutoCloseable {
     outputs.put("output_ids", outputIds);
     outputs.put("output_lengths", outputLengths);
     outputs.put("scores", new float[1]);
-    interpreter.runSignature(inputs, outputs, "translate_ids");
+    interpreter.runSignature(inputs, outputs, "translate_one");
     return target.decode(Arrays.copyOf(outputIds[0], outputLengths[0]));
   }
 
