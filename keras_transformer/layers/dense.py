@@ -116,10 +116,8 @@ class Dense(RematerializedLayer, keras.layers.Dense):
         kernel = (
             rounded_straight_through(self.kernel, axis=0) if self.rounds_to_int8 else self.kernel
         )
-        outputs = times_matrix(inputs, ops.cast(kernel, self.compute_dtype))
-        if self.bias is not None:
-            outputs = add_bias(outputs, self.bias)
-        return self.activation(outputs)
+        kernel = ops.cast(kernel, self.compute_dtype)
+        return self.activation(times_matrix(inputs, kernel, self.bias))
 
     def quantize(self, mode: str | None = None, type_check: bool = True, **config: Any) -> None:
         """Same as in `keras.layers.Dense`, using Keras's own weights and computation."""
@@ -148,14 +146,17 @@ def rounded_straight_through(matrix: Tensor, axis: int) -> Tensor:
     return matrix + (ops.round(values / scales) * scales - values)
 
 
-def times_matrix(inputs: Tensor, matrix: Tensor) -> Tensor:
+def times_matrix(inputs: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
     """Multiply `inputs` (..., rows, input_dim) by `matrix` (input_dim, output_dim) in one product.
 
-    `keras.ops.matmul` would use `tf.tensordot`, which computes shapes in the graph.
+    `keras.ops.matmul` would use `tf.tensordot`, which computes shapes in the graph. The `bias`
+    (output_dim,) is added to the rows of the product, so that LiteRT computes both in one operation.
     """
+    rows = inputs if len(inputs.shape) == 2 else ops.reshape(inputs, (-1, inputs.shape[-1]))
+    rows = ops.matmul(rows, matrix)
+    rows = rows if bias is None else add_bias(rows, bias)
     if len(inputs.shape) == 2:
-        return ops.matmul(inputs, matrix)
-    rows = ops.matmul(ops.reshape(inputs, (-1, inputs.shape[-1])), matrix)
+        return rows
     return ops.reshape(rows, (*sizes(inputs)[:-1], ops.shape(matrix)[-1]))
 
 
