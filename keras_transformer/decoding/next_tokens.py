@@ -432,7 +432,9 @@ def top_k_of_rows(
     number = size if maxima is None else maxima.shape[2]
     if maxima is None or k > rows * number:
         scores = ops.expand_dims(offsets, 2) + (values - ops.expand_dims(totals, 2))
-        best, places = stable_top_k(ops.reshape(scores, (-1, rows * size)), k)
+        # With a known batch size, the state of the loop has a known shape too.
+        scores = ops.reshape(scores, (values.shape[0] or -1, rows * size))
+        best, places = stable_top_k(scores, k)
         return best, *_columns_and_rows(places, size, rows)
 
     block = size // number

@@ -150,7 +150,7 @@ def times_matrix(inputs: Tensor, matrix: Tensor, bias: Tensor | None = None) -> 
     """Multiply `inputs` (..., rows, input_dim) by `matrix` (input_dim, output_dim) in one product.
 
     `keras.ops.matmul` would use `tf.tensordot`, which computes shapes in the graph. The `bias`
-    (output_dim,) is added to the rows of the product, so that LiteRT computes both in one operation.
+    (output_dim,) is added to the rows of the product, which LiteRT computes in one operation.
     """
     rows = inputs if len(inputs.shape) == 2 else ops.reshape(inputs, (-1, inputs.shape[-1]))
     rows = ops.matmul(rows, matrix)

@@ -69,6 +69,15 @@ def test_a_saved_model(translator, tmp_path):
     np.testing.assert_allclose(scored, expected, rtol=1e-4)
 
 
+def test_litert_searches_greedily_for_one_sentence_and_for_many(translator, shortlist, tmp_path):
+    greedy = Translator(translator.models[0], translator.tokenizer, shortlist=shortlist)
+    greedy = greedy.with_search(beam_size=1, extra_length=LIMITS["extra_length"])
+    exported = LiteRTTranslator(export_litert(greedy, tmp_path / "model"))
+    expected = greedy.translate(LINES)
+    assert exported.translate(LINES) == expected
+    assert [exported.translate([line])[0] for line in LINES[:9]] == expected[:9]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_a_litert_model(translator, precision, tmp_path):
