@@ -27,7 +27,6 @@ from keras_transformer.decoding.constraints import (
 from keras_transformer.decoding.sentence_loop import (
     choose,
     empty_ids,
-    rows_at,
     search_loop,
     stable_top_k,
     write_at,
@@ -136,7 +135,7 @@ class OutputRules(NamedTuple):
             return self
         constraints: Any = self.constraints
         return self._replace(
-            limits=rows_at(self.limits, rows),
+            limits=ops.take(self.limits, rows, axis=0),
             constraints=[constraint.of_sentences(rows) for constraint in constraints],
         )
 
@@ -263,7 +262,7 @@ def best_extensions(
         for guard in guards:
             best = _without_loops(best, tokens, parents, *guard.forbidden(ids, index))
     else:
-        tokens = rows_at(rules.logit_tokens, tokens)
+        tokens = ops.take(rules.logit_tokens, tokens)
     best, places = _padded_top_k(best, count)
     tokens, parents = (choose(of, places) for of in (tokens, parents))
 
@@ -338,7 +337,7 @@ def extensions_of_each(
         for guard in guards:
             best = _without_loops(best, tokens, parents, *guard.forbidden(ids, index))
     else:
-        tokens = rows_at(rules.logit_tokens, tokens)
+        tokens = ops.take(rules.logit_tokens, tokens)
     best, tokens = (ops.reshape(each, (-1, beams, count)) for each in (best, tokens))
 
     places = rules.places_of(ops.maximum(required, 0))
@@ -443,7 +442,7 @@ def top_k_of_rows(
     chosen = ops.sort(chosen, axis=1)  # (batch, k), block indices
     sentences = ops.arange(ops.shape(chosen)[0], dtype="int32") * (rows * number)
     blocks = ops.reshape(ops.expand_dims(sentences, 1) + chosen, (-1,))
-    candidates = rows_at(ops.reshape(values, (-1, block)), blocks)
+    candidates = ops.take(ops.reshape(values, (-1, block)), blocks, axis=0)
     candidates = ops.reshape(candidates, (-1, k, block))
     if rows > 1:
         offsets, totals = (choose(of, chosen // number) for of in (offsets, totals))
@@ -500,7 +499,7 @@ def log_of_sum(logits: Tensor, maxima: Tensor | None = None) -> Tensor:
     # Keras's argmax of floats needs an operation that LiteRT lacks.
     places = ops.reshape(ops.cast(ops.top_k(maxima, 1)[1], "int32"), (-1,))
     places = places + ops.arange(ops.shape(places)[0], dtype="int32") * number
-    probs = rows_at(ops.reshape(probs, (-1, logits.shape[2] // number)), places)
+    probs = ops.take(ops.reshape(probs, (-1, logits.shape[2] // number)), places, axis=0)
     probs = ops.reshape(ops.max(probs, axis=-1), (-1, rows))
     return ops.max(maxima, axis=-1) - ops.log(probs)
 

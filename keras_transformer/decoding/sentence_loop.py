@@ -41,18 +41,6 @@ def write_at(ids: Tensor, index: Tensor, tokens: Tensor) -> Tensor:
     return ops.where(is_here, ops.expand_dims(tokens, -1), ids)
 
 
-def rows_at(values: Tensor, indices: Tensor) -> Tensor:
-    """`keras.ops.take` along the first axis, for indices that are not negative.
-
-    On TensorFlow, Keras adds four operations for negative indices, as slow as small gathers.
-    """
-    if keras.backend.backend() != "tensorflow":
-        return ops.take(values, indices, axis=0)
-    import tensorflow as tf
-
-    return tf.gather(values, indices)
-
-
 def choose(values: Tensor, places: Tensor) -> Tensor:
     """Gather entries of `values` (batch, m, ...) at `places` (batch, n) as (batch, n, ...).
 
@@ -60,7 +48,7 @@ def choose(values: Tensor, places: Tensor) -> Tensor:
     """
     batch_size, m, *rest = ops.shape(values)
     rows = ops.expand_dims(ops.arange(batch_size) * m, 1) + places
-    chosen = rows_at(ops.reshape(values, (-1, *rest)), ops.reshape(rows, (-1,)))
+    chosen = ops.take(ops.reshape(values, (-1, *rest)), ops.reshape(rows, (-1,)), axis=0)
     return ops.reshape(chosen, (batch_size, ops.shape(places)[1], *rest))
 
 
@@ -230,7 +218,7 @@ def _shrinking_loop(
 def of_sentences(nest: Any, places: Tensor) -> Any:
     """Select the sentences at `places` from nested tensors (batch, ...); keep scalars unchanged."""
     return keras.tree.map_structure(
-        lambda values: rows_at(values, places) if len(values.shape) else values, nest
+        lambda values: ops.take(values, places, axis=0) if len(values.shape) else values, nest
     )
 
 
