@@ -1,14 +1,14 @@
 """Generate rows of ids in batches, with compilation if the backend supports it."""
 
-import collections
 import dataclasses
 import functools
+import itertools
 import math
 import os
 import sys
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 import keras
@@ -170,27 +170,34 @@ def calls_at_once(jit_compile: JitCompile = "auto") -> int:
     return min(MOST_AT_ONCE, cores, max(2, cores // threads))
 
 
-def call_in_order(
+def call_at_once(
     function: Callable[[Item], Result], items: Iterable[Item], at_once: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Yield each item with its result, in order, running up to `at_once` calls in threads.
+    """Yield each item with its result, running up to `at_once` calls in threads.
+
+    Results come in the order in which the calls end, so a long call does not delay the next ones.
 
     Example:
-        >>> list(call_in_order(len, ["one", "three"], at_once=2))
+        >>> sorted(call_at_once(len, ["one", "three"], at_once=2))
         [('one', 3), ('three', 5)]
     """
     if at_once == 1:
         yield from ((item, function(item)) for item in items)
         return
-    running: collections.deque[tuple[Item, Future[Result]]] = collections.deque()
+    items = iter(items)
     with ThreadPoolExecutor(at_once) as threads:
-        for item in items:
-            if len(running) == at_once:
-                earlier, future = running.popleft()
-                yield earlier, future.result()
-            running.append((item, threads.submit(function, item)))
-        for item, future in running:
-            yield item, future.result()
+
+        def started(number: int) -> dict[Future[Result], Item]:
+            return {
+                threads.submit(function, item): item for item in itertools.islice(items, number)
+            }
+
+        running = started(at_once)
+        while running:
+            ended = wait(running, return_when=FIRST_COMPLETED).done
+            found = [(running.pop(call), call) for call in ended]
+            running |= started(len(found))
+            yield from ((item, call.result()) for item, call in found)
 
 
 class RowGenerator:
@@ -441,7 +448,7 @@ class RowGenerator:
             return generate(indices, self._source_ids(rows, indices), prefix_ids)
 
         batches = self._batches_to_generate(rows, num_hypotheses, progress, most_rows)
-        for indices, found in call_in_order(generated, batches, calls_at_once(self._with_xla)):
+        for indices, found in call_at_once(generated, batches, calls_at_once(self._with_xla)):
             for i, ids, scores in zip(indices, *found, strict=False):
                 is_output = np.isfinite(scores)
                 if not is_output.any():

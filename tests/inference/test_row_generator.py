@@ -1,4 +1,4 @@
-"""Calls two at a time: in order, and really at once."""
+"""Calls two at a time, which do not wait for each other."""
 
 import threading
 
@@ -8,7 +8,7 @@ import pytest
 from keras_transformer.errors import UserInputError
 from keras_transformer.inference import row_generator
 from keras_transformer.inference.row_generator import (
-    call_in_order,
+    call_at_once,
     calls_at_once,
     default_batch_size,
 )
@@ -22,14 +22,37 @@ def test_two_run_at_once():
         both.wait()  # returns when two calls have come here
         return item
 
-    assert [result for _, result in call_in_order(call, range(4), at_once=2)] == [0, 1, 2, 3]
+    assert sorted(call_at_once(call, range(4), at_once=2)) == [(i, i) for i in range(4)]
 
 
-def test_an_error_comes_where_its_result_would():
-    results = call_in_order(lambda item: 1 / (item - 3), range(9), at_once=2)
-    assert [next(results)[0] for _ in range(3)] == [0, 1, 2]
+def test_a_long_call_delays_no_other():
+    others_have_ended = threading.Event()
+
+    def call(item):
+        if item == 0:
+            assert others_have_ended.wait(timeout=60)
+
+    ended = []
+    for item, _ in call_at_once(call, range(5), at_once=2):
+        ended.append(item)
+        if len(ended) == 4:
+            others_have_ended.set()
+    assert ended == [1, 2, 3, 4, 0]
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_results_are_not_computed_far_ahead(at_once):
+    taken = []
+    results = call_at_once(lambda item: item, (taken.append(i) or i for i in range(99)), at_once)
+    next(results)
+    assert len(taken) <= 2 * at_once
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_an_error_reaches_the_caller(at_once):
+    results = call_at_once(lambda item: 1 / (item - 3), range(9), at_once)
     with pytest.raises(ZeroDivisionError):
-        next(results)
+        list(results)
 
 
 @pytest.mark.tensorflow

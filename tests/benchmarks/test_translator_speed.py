@@ -22,7 +22,7 @@ def test_both_translate_single_sentences_and_the_whole_text(tmp_path):
     text = tmp_path / "text"
     text.write_text("\n".join(sentences(8)), encoding="utf-8")
     arguments = [str(tmp_path / "student"), str(tmp_path / "teacher"), "--text", str(text)]
-    done = run_python("-m", "benchmarks.student_speed", *arguments, "--rounds", "1")
+    done = run_python("-m", "benchmarks.translator_speed", *arguments, "--rounds", "1")
     found = re.findall(
         r"^(.*), 1 cores: (\d+) and (\d+) sentences/s, ratio [\d.]+ \(by round: [\d.]+\)$",
         done.stdout,
