@@ -228,10 +228,8 @@ def save_preset(
             settings=without_directories(imported.settings),
             origin=origin,
             search=imported.search,
+            dtype="float32" if precision == "int8" else None,  # int8 weights become float32
         )
-        if precision == "int8":  # computes in float32, which its weights become when loaded
-            options = Transformer.of(model).options.to_config()
-            run.checksums.write_json(run.model_path, options | {"dtype": "float32"})
         if weights == "safetensors" or precision == "int8":
             save_safetensors(model, run.safetensors_path, precision)
         else:

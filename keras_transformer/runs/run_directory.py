@@ -255,6 +255,7 @@ class RunDirectory(RunFiles):
         search: dict[str, Any] | None = None,
         source_language: str | None = None,
         target_language: str | None = None,
+        dtype: str | None = None,
     ) -> None:
         """Remove the files of an older run and write all files needed before training.
 
@@ -267,6 +268,7 @@ class RunDirectory(RunFiles):
             origin: source of the initial weights, such as another run's path.
             search: default values for fields of `SearchOptions`.
             source_language, target_language: codes such as "en"; default to the settings.
+            dtype: dtype to load the model with, if different from the model's own.
         """
         self.check_no_links()
         fields = {**fields_of_settings(settings), "search": search}
@@ -284,7 +286,8 @@ class RunDirectory(RunFiles):
         self.clear()
         self.checksums.write_json(self.settings_path, settings)
         if options is not None:
-            self.checksums.write_json(self.model_path, options)
+            changed = {} if dtype is None else {"dtype": dtype}
+            self.checksums.write_json(self.model_path, options | changed)
         save_tokenizers(self.path, source_tokenizer or tokenizer, tokenizer)
         self.checkpoints.directory.mkdir()
         self.checksums.write_json(self.record_path, record.as_json())

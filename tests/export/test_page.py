@@ -98,7 +98,7 @@ def test_what_the_engine_cannot_do_is_refused_in_one_line(
 def test_calibration_and_places_are_checked_first(tokenizer, tmp_path):
     translator = translator_of(tokenizer)
     path = tmp_path / "page.html"
-    with pytest.raises(UserInputError, match="`calibration` must be sentences"):
+    with pytest.raises(UserInputError, match="`--calibration FILE`. must be sentences"):
         export_page(translator, path)
     with pytest.raises(UserInputError, match="`path` must be a file"):
         export_page(translator, tmp_path, calibration=LINES)

@@ -162,7 +162,9 @@ def test_the_command_writes_it(tokenizer, tmp_path, capsys):
     assert (config["relative-paths"], config["gemm-precision"]) == (True, "int8shiftAlphaAll")
     command[3] = str(tmp_path / "other")
     assert cli.main(command) != 0
-    assert "`calibration` must be sentences for int8" in capsys.readouterr().err
+    assert (
+        "`calibration` (`--calibration FILE`) must be sentences for int8" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

@@ -195,8 +195,8 @@ def export_bergamot(
     if (precision == "int8") != (calibration is not None):
         given = "None" if calibration is None else "sentences"
         raise UserInputError(
-            "`calibration` must be sentences for int8, and None for float32. "
-            f"Received: precision={precision!r}, calibration={given}"
+            "`calibration` (`--calibration FILE`) must be sentences for int8, and None for "
+            f"float32. Received: precision={precision!r}, calibration={given}"
         )
     model = bergamot_model(translator, precision)
     arrays, in_8_bits = native_arrays(translator, model), set()

@@ -94,7 +94,8 @@ def export_page(
     _check_supported(translator, search)
     if calibration is None:
         raise UserInputError(
-            "`calibration` must be sentences, because the page's model is in int8. Received: None"
+            "`calibration` (`--calibration FILE`) must be sentences, because the page's model is "
+            "in int8. Received: None"
         )
     output = find_output(path, "path").path
     folder = output.with_name(f"{output.stem}_files")
