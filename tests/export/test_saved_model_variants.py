@@ -32,7 +32,7 @@ ALLOWED = {
     # shapes and types
     "BroadcastTo", "Cast", "ConcatV2", "ExpandDims", "Fill", "GatherV2", "Pack", "Pad", "PadV2",
     "RaggedTensorToTensor", "Range", "Reshape", "ScatterNd", "Shape", "SplitV", "Squeeze",
-    "StridedSlice", "Transpose", "Unpack",
+    "StridedSlice", "Transpose", "Unpack", "ZerosLike",
     # control flow, variables, loading
     "AssignVariableOp", "Const", "DisableCopyOnRead", "Identity", "MergeV2Checkpoints", "NoOp",
     "PartitionedCall", "Placeholder", "ReadVariableOp", "RestoreV2", "SaveV2",
