@@ -116,7 +116,9 @@ def test_a_name_that_urls_or_flags_would_break_is_refused(directory, name):
 
 def test_a_run_is_told_from_its_export(tmp_path):
     (tmp_path / "run.json").touch()
-    told = f"{tmp_path} is a run, .* saved-model {tmp_path} sav.*or serve it: .*app {tmp_path}$"
+    told = (
+        f"{tmp_path} is a run, .* saved-model {tmp_path} exports/.*or serve it: .*app {tmp_path}$"
+    )
     with pytest.raises(UserInputError, match=told):
         ExportedModel(tmp_path)
 

@@ -92,7 +92,9 @@ def test_a_model_for_another_engine_translates(reader, arguments, trained_run, t
 @pytest.mark.parametrize("kind", ["saved-model", "litert", "ctranslate2"])
 def test_a_missing_run_is_one_line(kind, tmp_path, call):
     said = refusal(call("export", kind, tmp_path / "run", tmp_path / "out"))
-    assert said == f"error: There is no run directory {tmp_path / 'run'}.\n"
+    missing = tmp_path / "run"
+    shipped = " Shipped models: en_de, de_en."  # since a name may have been meant
+    assert said == f"error: There is no run directory {missing}.{shipped}\n"
     assert not (tmp_path / "out").exists()
 
 
