@@ -26,7 +26,7 @@ class InlineTerms(ChangedText):
         >>> from keras_transformer.data import SentencePairs
         >>> text = SentencePairs(["a house", "the house"], ["eine Hütte", "die Hütten"])
         >>> terms = Glossary({"house": ["Haus", "Hütte"]})
-        >>> list(InlineTerms(text, terms, share=0.5, seed=1))
+        >>> list(InlineTerms(text, terms, share=0.5, seed=3))
         [('a<term> house<trans> Hütte</term>', 'eine Hütte'), ('the house', 'die Hütten')]
 
     Reference:

@@ -62,7 +62,7 @@ def symmetrize(forward: Collection[Link], backward: Collection[Link]) -> list[Li
         The links in ascending order.
 
     Example:
-        >>> symmetrize([(0, 0), (1, 1), (2, 3)], [(0, 0), (1, 1), (1, 2)])
+        >>> symmetrize([(0, 0), (1, 1), (3, 5)], [(0, 0), (1, 1), (1, 2)])
         [(0, 0), (1, 1), (1, 2)]
 
     Reference: Koehn et al., "Edinburgh System Description for the 2005 IWSLT Speech Translation

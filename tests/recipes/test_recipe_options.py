@@ -1,5 +1,6 @@
 import dataclasses
 import pathlib
+from typing import ClassVar
 
 import pytest
 
@@ -14,6 +15,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 @dataclasses.dataclass(frozen=True)
 class Example(Settings):
+    of_one_run: ClassVar = ()
+
     steps: int = setting(500, "the loss is flat by then", minimum=1)
 
 

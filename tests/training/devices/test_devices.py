@@ -124,6 +124,8 @@ def test_each_gpu_of_a_machine_gets_its_rows(monkeypatch):
     class Reader:
         """A batch of 6 rows, filled up to 8; row i holds the number i."""
 
+        links = None
+
         def batch(self, step, row_multiple):
             rows = np.arange(-(-6 // row_multiple) * row_multiple, dtype="int32")
             ids = np.repeat(rows[:, None], 3, axis=1) + 100 * step
